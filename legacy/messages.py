@@ -1,0 +1,62 @@
+"""The vocabulary of a legacy session: what a server asks, and how a request of ours can end.
+
+Values only. `Ask` has identity (its ``open`` flag changes once); the rest is frozen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """A request that the server sent us mid-call: ``elicitation/create``, ``sampling/createMessage``, ``roots/list``."""
+
+    method: str
+    params: dict[str, Any]
+    """As the server sent it."""
+    server_id: str | int
+    """The server's JSON-RPC id; ours to echo, never to interpret."""
+    request_id: int | None
+    """The request of ours that the wire says it belongs to (the POST on whose stream it came), or None: unlabelled."""
+    at: float
+    """Monotonic seconds when it arrived."""
+    open: bool = True
+    """False once it was answered, refused or withdrawn."""
+
+    @property
+    def progress_token(self) -> str | int | None:
+        """The token by which the server wants to hear that we are still at it, if it gave one."""
+        meta = self.params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The server answered."""
+
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The server answered with a JSON-RPC error; all three fields as it sent them."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The session ended, or the connection broke, before the server answered."""
+
+    reason: str
+    """A sentence for the client: what happened to what."""
+    processed: bool
+    """False only when it is certain that the server never took the request up."""
+
+
+Reply = Result | Failure | Lost
