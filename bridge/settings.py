@@ -1,0 +1,81 @@
+"""What an operator can set for one wrapped server, with the defaults and their reasons.
+
+Values only, checked when they are made; reading them from a command line or a file is the caller's business.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Target(_Frozen):
+    """Where the legacy server is: a command to start or a URL to reach, exactly one of the two."""
+
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    env: dict[str, str] = {}
+    """The whole environment of the child; the caller has decided what is passed on."""
+    cwd: str | None = None
+    headers: dict[str, str] = {}
+    """Sent with every HTTP request to the URL."""
+    name: str = "server"
+    """What the server is called in logs and in the requestState's binding."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Target:
+        if bool(self.command) == (self.url is not None):
+            raise ValueError("give either a command to start or a URL to reach, not both and not neither")
+        return self
+
+
+class Limits(_Frozen):
+    """Times in seconds, sizes in bytes, counts."""
+
+    elicitation_ttl: Seconds = 600
+    """How long a person may take to answer."""
+    sampling_ttl: Seconds = 120
+    """How long a model call of the client may take; a client can refuse it only by never coming back."""
+    roots_ttl: Seconds = 120
+    call_ttl: Seconds = 3600
+    """The cap on one call over all its rounds."""
+    silence: Seconds = 600
+    """How long a running call may hear nothing from its server (``--timeout``)."""
+    remember: Seconds = 60
+    """How long an outcome is kept for the same token with the same answers."""
+    disconnect_grace: Annotated[float, Field(ge=0)] = 0
+    """How long a call outlives its last open leg."""
+    start: Seconds = 60
+    """How long a server may take to start and shake hands."""
+    shutdown: Seconds = 5
+    ask_progress: Seconds = 15
+    """How often a server that gave its ask a progress token hears from us while the call is suspended."""
+    leg: Seconds | None = None
+    """End a leg after this long with a state-only round; None: hold the leg open. Clients count rounds."""
+    max_sessions: Annotated[int, Field(ge=1)] = 4
+    """Sessions per principal and profile."""
+    max_sessions_per_principal: Annotated[int, Field(ge=1)] = 16
+    max_sessions_total: Annotated[int, Field(ge=1)] = 256
+    session_idle: Seconds = 300
+    """Further sessions are retired after this long without a call; the primary stays."""
+    roots_age: Seconds = 300
+    """After this long a held answer to ``roots/list`` is asked again."""
+
+
+class Server(_Frozen):
+    """One wrapped server."""
+
+    target: Target
+    limits: Limits = Limits()
+    attribution: Literal["infer", "strict"] = "infer"
+    shared_session: bool = False
+    """All principals share sessions: for servers that no credentials tell apart, on the operator's word."""
+    ttl_ms: Annotated[int, Field(ge=0)] = 0
+    cache_scope: Literal["private", "public"] = "private"
