@@ -1,0 +1,485 @@
+"""A legacy server with every fixture that the official conformance suite wants, to be run through the bridge.
+
+Written with the official Python SDK before its second version (``mcp<2``), it speaks 2025-11-25 and asks the old way:
+elicitation, sampling and roots requests in the middle of a call. It knows nothing of ``input_required``,
+``requestState`` or ``server/discover``; all of that is the bridge's.
+
+    python tests/servers/conformance_server.py               # stdio
+    python tests/servers/conformance_server.py --http PORT   # Streamable HTTP; prints its URL on stderr
+
+One scenario prescribes the name of an input request; such an ask carries ``_meta["mrtr-bridge/inputKey"]``, which an
+old client ignores. The low-level server is used throughout, since it passes tool schemas on as they are written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from mcp import McpError, types
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.session import ServerSession
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import AnyUrl
+
+Json = dict[str, Any]
+Content = types.ContentBlock
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
+
+NO_ARGUMENTS: Json = {"type": "object", "properties": {}}
+
+#: What scenario json-schema-2020-12 expects to find again in tools/list, word for word.
+SCHEMA_2020_12: Json = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+
+#: Parameters that 2026-07-28 clients mirror as headers; to this server they are unknown schema keywords.
+HEADER_PARAMETERS: Json = {
+    "type": "object",
+    "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "priority": {"type": "integer", "x-mcp-header": "Priority"},
+        "dry_run": {"type": "boolean", "x-mcp-header": "Dry-Run"},
+    },
+    "required": ["region"],
+}
+
+server: Server[Any, Any] = Server("conformance-legacy", version="1.0.0", instructions="Fixtures for conformance tests.")
+
+
+# --- asking, the old way ----------------------------------------------------------------------------------------------
+
+
+async def ask(request: Any, answer: type[Any]) -> Any:
+    """Send one ask of the call that is running, on its own stream where the transport has such a thing."""
+    context = server.request_context
+    metadata = ServerMessageMetadata(related_request_id=context.request_id)
+    return await context.session.send_request(types.ServerRequest(request), answer, metadata=metadata)
+
+
+def one_field(name: str, kind: str = "string") -> Json:
+    return {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
+
+
+async def elicit(message: str, field: str, kind: str = "string", key: str | None = None) -> types.ElicitResult:
+    """A form with one field; ``key`` suggests what the ask is called among a modern client's ``inputRequests``."""
+    meta = {"_meta": {"mrtr-bridge/inputKey": key}} if key else {}
+    params = types.ElicitRequestFormParams(message=message, requestedSchema=one_field(field, kind), **meta)
+    result: types.ElicitResult = await ask(types.ElicitRequest(params=params), types.ElicitResult)
+    return result
+
+
+async def sample(text: str, max_tokens: int = 100) -> str:
+    messages = [types.SamplingMessage(role="user", content=types.TextContent(type="text", text=text))]
+    params = types.CreateMessageRequestParams(messages=messages, maxTokens=max_tokens)
+    result = await ask(types.CreateMessageRequest(params=params), types.CreateMessageResult)
+    return result.content.text if isinstance(result.content, types.TextContent) else result.content.type
+
+
+async def roots() -> list[str]:
+    result = await ask(types.ListRootsRequest(), types.ListRootsResult)
+    return [str(root.uri) for root in result.roots]
+
+
+def can(session: ServerSession, **capability: Any) -> bool:
+    return session.check_client_capability(types.ClientCapabilities(**capability))
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+Tool = Callable[[Json], Awaitable[list[Content]]]
+TOOLS: dict[str, tuple[types.Tool, Tool]] = {}
+
+
+def tool(schema: Json | None = None, name: str | None = None) -> Callable[[Tool], Tool]:
+    """Register a tool; its docstring is its description."""
+
+    def register(function: Tool) -> Tool:
+        called = name or function.__name__
+        description = (function.__doc__ or called).strip()
+        definition = types.Tool(name=called, description=description, inputSchema=schema or NO_ARGUMENTS)
+        TOOLS[called] = (definition, function)
+        return function
+
+    return register
+
+
+def text(value: str) -> Content:
+    return types.TextContent(type="text", text=value)
+
+
+def embedded(uri: str, mime_type: str, value: str) -> Content:
+    resource = types.TextResourceContents(uri=AnyUrl(uri), mimeType=mime_type, text=value)
+    return types.EmbeddedResource(type="resource", resource=resource)
+
+
+@tool()
+async def test_simple_text(arguments: Json) -> list[Content]:
+    """Returns a text."""
+    return [text("This is a simple text response for testing.")]
+
+
+@tool()
+async def test_image_content(arguments: Json) -> list[Content]:
+    """Returns an image."""
+    return [types.ImageContent(type="image", data=PIXEL, mimeType="image/png")]
+
+
+@tool()
+async def test_audio_content(arguments: Json) -> list[Content]:
+    """Returns audio."""
+    return [types.AudioContent(type="audio", data=SILENCE, mimeType="audio/wav")]
+
+
+@tool()
+async def test_embedded_resource(arguments: Json) -> list[Content]:
+    """Returns an embedded resource."""
+    return [embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
+
+
+@tool()
+async def test_multiple_content_types(arguments: Json) -> list[Content]:
+    """Returns a text, an image and a resource."""
+    return [
+        text("Multiple content types test:"),
+        types.ImageContent(type="image", data=PIXEL, mimeType="image/png"),
+        embedded("test://mixed-content-resource", "application/json", '{"test":"data","value":123}'),
+    ]
+
+
+@tool()
+async def test_error_handling(arguments: Json) -> list[Content]:
+    """Always fails."""
+    raise ValueError("This tool intentionally returns an error for testing")
+
+
+@tool()
+async def test_tool_with_progress(arguments: Json) -> list[Content]:
+    """Reports progress three times."""
+    context = server.request_context
+    token = context.meta.progressToken if context.meta else None
+    for progress in (0, 50, 100):
+        if token is not None:
+            await context.session.send_progress_notification(
+                token, progress, 100, f"Completed {progress} of 100", related_request_id=str(context.request_id)
+            )
+        await anyio.sleep(0.05)
+    return [text(str(token))]
+
+
+async def log(message: str) -> None:
+    context = server.request_context
+    await context.session.send_log_message("info", message, "conformance", related_request_id=context.request_id)
+
+
+@tool()
+async def test_tool_with_logging(arguments: Json) -> list[Content]:
+    """Logs three lines."""
+    for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        await log(line)
+        await anyio.sleep(0.05)
+    return [text("Tool with logging executed successfully")]
+
+
+@tool()
+async def test_logging_tool(arguments: Json) -> list[Content]:
+    """Logs a line, asked or not."""
+    await log("Diagnostic trace logging activated")
+    return [text("Logging evaluated")]
+
+
+@tool(one_field("prompt"))
+async def test_sampling(arguments: Json) -> list[Content]:
+    """Asks the client's model."""
+    return [text(f"LLM response: {await sample(arguments['prompt'])}")]
+
+
+@tool(one_field("message"))
+async def test_elicitation(arguments: Json) -> list[Content]:
+    """Asks the person."""
+    answer = await elicit(arguments["message"], "response")
+    return [text(f"User response: action={answer.action}, content={json.dumps(answer.content or {})}")]
+
+
+@tool(SCHEMA_2020_12)
+async def json_schema_2020_12_tool(arguments: Json) -> list[Content]:
+    """Has a schema that uses the whole vocabulary of JSON Schema 2020-12."""
+    return [text(f"JSON Schema 2020-12 tool called with: {json.dumps(arguments)}")]
+
+
+@tool(HEADER_PARAMETERS)
+async def test_header_parameters(arguments: Json) -> list[Content]:
+    """Has parameters that modern clients mirror as headers."""
+    return [text(f"Called with: {json.dumps(arguments)}")]
+
+
+@tool()
+async def test_missing_capability(arguments: Json) -> list[Content]:
+    """Cannot work without sampling."""
+    return [text(await sample("Is sampling there?"))]
+
+
+@tool()
+async def test_streaming_elicitation(arguments: Json) -> list[Content]:
+    """Reports progress, then asks."""
+    context = server.request_context
+    if context.meta and context.meta.progressToken is not None:
+        await context.session.send_progress_notification(
+            context.meta.progressToken, 50, 100, related_request_id=str(context.request_id)
+        )
+    answer = await elicit("Go on?", "ok", "boolean")
+    return [text(f"Streaming complete: {answer.action}")]
+
+
+@tool()
+async def test_trigger_tool_change(arguments: Json) -> list[Content]:
+    """Announces a change of the tool list."""
+    await server.request_context.session.send_tool_list_changed()
+    return [text("Mutation triggered")]
+
+
+@tool()
+async def test_trigger_prompt_change(arguments: Json) -> list[Content]:
+    """Announces a change of the prompt list."""
+    await server.request_context.session.send_prompt_list_changed()
+    return [text("Mutation triggered")]
+
+
+@tool()
+async def test_input_required_result_elicitation(arguments: Json) -> list[Content]:
+    """Asks for a name and greets."""
+    answer = await elicit("What is your name?", "name", key="user_name")
+    return [text(f"Hello, {(answer.content or {}).get('name', 'stranger')}!")]
+
+
+@tool()
+async def test_input_required_result_sampling(arguments: Json) -> list[Content]:
+    """Asks the client's model for a capital."""
+    return [text(await sample("What is the capital of France?"))]
+
+
+@tool()
+async def test_input_required_result_list_roots(arguments: Json) -> list[Content]:
+    """Asks for the client's roots and names them."""
+    return [text(f"Roots: {', '.join(await roots())}")]
+
+
+@tool()
+async def test_input_required_result_request_state(arguments: Json) -> list[Content]:
+    """Asks for a confirmation."""
+    answer = await elicit("Please confirm", "ok", "boolean")
+    return [text(f"state-ok: {answer.action}")]
+
+
+@tool()
+async def test_input_required_result_tampered_state(arguments: Json) -> list[Content]:
+    """Asks for a confirmation that the suite answers with a forged state."""
+    answer = await elicit("Please confirm", "ok", "boolean")
+    return [text(f"integrity-ok: {answer.action}")]
+
+
+@tool()
+async def test_input_required_result_multiple_inputs(arguments: Json) -> list[Content]:
+    """Asks for a name, a greeting and the roots, all at once."""
+    got: Json = {}
+
+    async def fill(key: str, asking: Awaitable[Any]) -> None:
+        got[key] = await asking
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(fill, "name", elicit("What is your name?", "name", key="user_name"))
+        group.start_soon(fill, "greeting", sample("Generate a greeting", 50))
+        group.start_soon(fill, "roots", roots())
+    name = (got["name"].content or {}).get("name")
+    return [text(f"{got['greeting']} {name}, roots: {', '.join(got['roots'])}")]
+
+
+@tool()
+async def test_input_required_result_multi_round(arguments: Json) -> list[Content]:
+    """Asks for a name and, when it has that, for a colour."""
+    name = await elicit("Step 1: What is your name?", "name", key="step1")
+    color = await elicit("Step 2: What is your favorite color?", "color", key="step2")
+    return [text(f"{(name.content or {}).get('name')} likes {(color.content or {}).get('color')}")]
+
+
+@tool()
+async def test_input_required_result_capabilities(arguments: Json) -> list[Content]:
+    """Asks only what the client said at initialize that it can answer."""
+    session, said = server.request_context.session, []
+    if can(session, elicitation=types.ElicitationCapability()):
+        said.append((await elicit("Elicitation input", "value")).action)
+    if can(session, sampling=types.SamplingCapability()):
+        said.append(await sample("Sample request", 50))
+    return [text(f"capabilities-ok: {', '.join(said) or 'nothing declared'}")]
+
+
+@server.list_tools()
+async def list_tools() -> list[types.Tool]:
+    return [definition for definition, _ in TOOLS.values()]
+
+
+@server.call_tool(validate_input=False)
+async def call_tool(name: str, arguments: Json) -> list[Content]:
+    if name not in TOOLS:
+        raise ValueError(f"Unknown tool: {name}")
+    return await TOOLS[name][1](arguments)
+
+
+# --- resources --------------------------------------------------------------------------------------------------------
+
+
+@server.list_resources()
+async def list_resources() -> list[types.Resource]:
+    return [
+        types.Resource(uri=AnyUrl("test://static-text"), name="static-text", mimeType="text/plain"),
+        types.Resource(uri=AnyUrl("test://static-binary"), name="static-binary", mimeType="image/png"),
+        types.Resource(uri=AnyUrl("test://watched-resource"), name="watched-resource", mimeType="text/plain"),
+    ]
+
+
+@server.list_resource_templates()
+async def list_resource_templates() -> list[types.ResourceTemplate]:
+    template = types.ResourceTemplate(
+        uriTemplate="test://template/{id}/data", name="template", mimeType="application/json"
+    )
+    return [template]
+
+
+@server.read_resource()
+async def read_resource(uri: AnyUrl) -> list[ReadResourceContents]:
+    match str(uri).removeprefix("test://").split("/"):
+        case ["static-text"]:
+            value = "This is the content of the static text resource."
+            return [ReadResourceContents(content=value, mime_type="text/plain")]
+        case ["static-binary"]:
+            return [ReadResourceContents(content=base64.b64decode(PIXEL), mime_type="image/png")]
+        case ["watched-resource"]:
+            return [ReadResourceContents(content="Watched resource content", mime_type="text/plain")]
+        case ["template", number, "data"]:
+            filled = {"id": number, "templateTest": True, "data": f"Data for ID: {number}"}
+            return [ReadResourceContents(content=json.dumps(filled), mime_type="application/json")]
+    raise McpError(types.ErrorData(code=-32002, message="Resource not found", data={"uri": str(uri)}))
+
+
+# --- prompts, completion, logging -------------------------------------------------------------------------------------
+
+
+@server.list_prompts()
+async def list_prompts() -> list[types.Prompt]:
+    def argument(name: str) -> types.PromptArgument:
+        return types.PromptArgument(name=name, required=True)
+
+    return [
+        types.Prompt(name="test_simple_prompt"),
+        types.Prompt(name="test_prompt_with_arguments", arguments=[argument("arg1"), argument("arg2")]),
+        types.Prompt(name="test_prompt_with_embedded_resource", arguments=[argument("resourceUri")]),
+        types.Prompt(name="test_prompt_with_image"),
+        types.Prompt(name="test_input_required_result_prompt"),
+    ]
+
+
+@server.get_prompt()
+async def get_prompt(name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
+    given = arguments or {}
+    said: list[Content]
+    match name:
+        case "test_simple_prompt":
+            said = [text("This is a simple prompt for testing.")]
+        case "test_prompt_with_arguments":
+            said = [text(f"Prompt with arguments: arg1='{given.get('arg1')}', arg2='{given.get('arg2')}'")]
+        case "test_prompt_with_embedded_resource":
+            said = [
+                embedded(given["resourceUri"], "text/plain", "Embedded resource content for testing."),
+                text("Please process the embedded resource above."),
+            ]
+        case "test_prompt_with_image":
+            image = types.ImageContent(type="image", data=PIXEL, mimeType="image/png")
+            said = [image, text("Please analyze the image above.")]
+        case "test_input_required_result_prompt":
+            answer = await elicit("What context should the prompt use?", "context", key="user_context")
+            said = [text(f"Use the context {(answer.content or {}).get('context')}.")]
+        case _:
+            raise McpError(types.ErrorData(code=-32602, message=f"Unknown prompt: {name}"))
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content) for content in said])
+
+
+@server.completion()
+async def complete(ref: Any, argument: types.CompletionArgument, context: Any) -> types.Completion:
+    values = [value for value in ("paris", "park", "party", "test") if value.startswith(argument.value)]
+    return types.Completion(values=values, total=len(values), hasMore=False)
+
+
+@server.set_logging_level()
+async def set_logging_level(level: types.LoggingLevel) -> None:
+    """Accepted; this server logs at info only."""
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+async def run_stdio() -> None:
+    changes = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+    async with stdio_server() as (reader, writer):
+        await server.run(reader, writer, server.create_initialization_options(changes))
+
+
+async def run_http(port: int) -> None:
+    import uvicorn
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    server.notification_options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+    manager = StreamableHTTPSessionManager(app=server)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with manager.run():
+            yield
+
+    listener = socket.create_server(("127.0.0.1", port))
+    app = Starlette(routes=[Mount("/mcp", app=manager.handle_request)], lifespan=lifespan)
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
+    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listener])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A legacy server with the fixtures of the MCP conformance suite.")
+    parser.add_argument("--http", type=int, metavar="PORT", help="serve Streamable HTTP there instead of stdio")
+    port = parser.parse_args().http
+    anyio.run(run_stdio) if port is None else anyio.run(run_http, port)
+
+
+if __name__ == "__main__":
+    main()
