@@ -1,1 +1,1 @@
-"""The Model Context Protocol up to revision 2025-11-25, as its client: sessions with servers that still ask mid-call."""
+"""The Model Context Protocol up to revision 2025-11-25, as its client: sessions with servers that ask mid-call."""

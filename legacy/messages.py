@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(slots=True, eq=False)
 class Ask:
-    """A request that the server sent us mid-call: ``elicitation/create``, ``sampling/createMessage``, ``roots/list``."""
+    """A request that the server sent us: ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``."""
 
     method: str
     params: dict[str, Any]

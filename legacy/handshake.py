@@ -1,0 +1,94 @@
+"""The first exchange of a session: ``initialize``, its answer, ``notifications/initialized``.
+
+Rules of 2025-11-25 basic/lifecycle: offer the latest revision we speak, accept any of ours, never cancel
+``initialize``, send no other request before it is answered. A server that refuses the revision with an error that lists
+those it supports is asked again with one of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from legacy.errors import CannotStart, SessionClosed
+from legacy.messages import Failure, Lost, Reply, Result
+from legacy.session import Session
+from legacy.transports.base import Transport
+from legacy.wire import printable
+
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+
+
+async def handshake(
+    session: Session, transport: Transport, *, client_info: dict[str, Any], capabilities: dict[str, Any]
+) -> None:
+    """Initialise ``session`` and bring ``transport`` to where a server may ask.
+
+    Raises:
+        CannotStart: with the reason as a sentence.
+    """
+    version: str | None = VERSIONS[0]
+    tried: set[str] = set()
+    while version is not None:
+        tried.add(version)
+        params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": client_info}
+        match await _initialize(session, params):
+            case Result(value):
+                await _accept(session, transport, value)
+                return
+            case Failure(code, message, data):
+                version = _other(data, tried)
+                if version is None:
+                    raise CannotStart(
+                        f"The server {session.name!r} refused to initialize: {printable(message, 500)} ({code})."
+                    )
+            case Lost(reason):
+                raise CannotStart(reason)
+
+
+async def _initialize(session: Session, params: dict[str, Any]) -> Reply:
+    replies: list[Reply] = []
+    arrived = anyio.Event()
+
+    def on_reply(reply: Reply) -> None:
+        replies.append(reply)
+        arrived.set()
+
+    try:
+        session.send_plain("initialize", params, on_reply)
+    except SessionClosed:
+        raise CannotStart(session.ended_because or f"The server {session.name!r} ended at once.") from None
+    await arrived.wait()
+    return replies[0]
+
+
+async def _accept(session: Session, transport: Transport, value: dict[str, Any]) -> None:
+    version = value.get("protocolVersion")
+    if version not in VERSIONS:
+        raise CannotStart(
+            f"The server {session.name!r} wants protocol version {printable(str(version), 40)!r}, "
+            f"which is none of {', '.join(VERSIONS)}."
+        )
+    session.protocol_version = version
+    session.server_info = _object(value.get("serverInfo"))
+    session.capabilities = _object(value.get("capabilities"))
+    instructions = value.get("instructions")
+    session.instructions = instructions if isinstance(instructions, str) else None
+    await transport.negotiated(version)
+    session.notify("notifications/initialized")
+    await transport.ready(session.ping)
+    if session.closed:
+        raise CannotStart(session.ended_because or f"The server {session.name!r} ended while it started.")
+
+
+def _other(data: Any, tried: set[str]) -> str | None:
+    """The latest revision that we both speak, from the error's ``data.supported``."""
+    supported = data.get("supported") if isinstance(data, dict) else None
+    if not isinstance(supported, list):
+        return None
+    return next((version for version in VERSIONS if version in supported and version not in tried), None)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,65 @@
+"""Where a legacy server is, and how long and how much it may take. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class StdioTarget:
+    """A command to start."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The whole environment of the child."""
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """A Streamable HTTP endpoint."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds, sizes in bytes."""
+
+    start: float = 60.0
+    """From nothing to a session that takes requests."""
+    max_message: int = 64 * 1024 * 1024
+    """A larger message is skipped."""
+
+    max_unsent: int = 64 * 1024 * 1024
+    """A child that leaves more than this unread has stalled; its session ends."""
+    eof_grace: float = 2.0
+    """From the end of stdin to SIGTERM."""
+    term_grace: float = 2.0
+    """From SIGTERM to SIGKILL."""
+    kill_grace: float = 1.0
+    """From SIGKILL to giving up."""
+
+    connect: float = 10.0
+    get_wait: float = 3.0
+    """How long the answer to the GET may hold up the start of the session."""
+    ping_wait: float = 5.0
+    """How long a ping may be silent before the GET is suspected of taking the server's only slot."""
+    post_wait: float = 30.0
+    """How long the acknowledgement of an answer or a notification may take."""
+    order_wait: float = 1.0
+    """How long the next answer or notification waits for that acknowledgement; servers that delay it must not hold
+    up an answer they are waiting for."""
+    delete_wait: float = 2.0
+    linger: float = 1.0
+    """How long a POST's stream is still read after its response."""
+    backoff: float = 0.5
+    """The first wait before a reconnection; it doubles."""
+    backoff_most: float = 30.0
+    resume_tries: int = 5
+    """Failures in a row to resume a request's stream before it is given up."""
+    resume_silence: float = 300.0
+    """How long a request's stream may be resumed again and again without a single new event."""
