@@ -214,7 +214,8 @@ def extras(record: logging.LogRecord) -> dict[str, Any]:
 def describe(error: BaseException) -> Iterator[str]:
     """An exception as lines: its kind and where it came from, groups and causes included.
 
-    Not its text, which may quote what a peer sent (validation errors do), except for errors of the operating system.
+    Not its text, which may quote what a peer sent (validation errors do), except where that cannot be: errors of the
+    operating system and of imports.
     """
     todo: list[tuple[BaseException, str]] = [(error, "")]
     seen: set[int] = set()
@@ -223,8 +224,8 @@ def describe(error: BaseException) -> Iterator[str]:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        said = f": {one.strerror}" if isinstance(one, OSError) and one.strerror else ""
-        yield f"{why}{type(one).__module__}.{type(one).__qualname__}{said}"
+        said = one.strerror if isinstance(one, OSError) else str(one) if isinstance(one, ImportError) else None
+        yield f"{why}{type(one).__module__}.{type(one).__qualname__}" + (f": {said}" if said else "")
         for frame in traceback.extract_tb(one.__traceback__)[-12:]:
             yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
         if isinstance(one, BaseExceptionGroup):

@@ -1,0 +1,118 @@
+"""The options of `mrtr-bridge`, each once: what it is called, what its help says. What its text means: `cli_values`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import typer
+
+from bridge.cli_values import PASSED_ON
+
+_SERVER: Final = "The legacy server"
+_LIMITS: Final = "Limits"
+_LOG: Final = "Log"
+Command = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="COMMAND [ARG]", help="The legacy server to start; or give --url.", show_default=False),
+]
+Url = Annotated[
+    str | None, typer.Option(metavar="URL", help="The legacy server to reach over HTTP.", rich_help_panel=_SERVER)
+]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What logs call the server; bound into requestState.",
+        rich_help_panel=_SERVER,
+        show_default="from the command or URL",
+    ),
+]
+Header = Annotated[
+    list[str] | None,
+    typer.Option(metavar="'NAME: VALUE'", help="Send this header to the URL. Repeatable.", rich_help_panel=_SERVER),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[=VALUE]", help="Pass this variable to the command. Repeatable.", rich_help_panel=_SERVER
+    ),
+]
+InheritEnv = Annotated[
+    bool,
+    typer.Option(
+        "--inherit-env",
+        help="Pass the whole environment to the command. `stdio` does; `serve` passes what the official SDKs do: "
+        + ", ".join(PASSED_ON)
+        + ".",
+        rich_help_panel=_SERVER,
+    ),
+]
+Cwd = Annotated[str | None, typer.Option(metavar="DIR", help="Start the command here.", rich_help_panel=_SERVER)]
+CallTtl = Annotated[
+    str, typer.Option(metavar="TIME", help="How long one call may take, over all its rounds.", rich_help_panel=_LIMITS)
+]
+Timeout = Annotated[
+    str,
+    typer.Option(metavar="TIME", help="How long the server may be silent on a running call.", rich_help_panel=_LIMITS),
+]
+MaxSessions = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=1024,
+        help="Sessions with the server for each principal and set of client capabilities.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+Attribution = Annotated[
+    Literal["infer", "strict"],
+    typer.Option(
+        "--attribution",
+        help="What to do with a question whose call only evidence tells: infer it, or refuse it.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+KeyFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Keys from `mrtr-bridge keygen`, one a line; the first seals, all unseal. Otherwise MRTR_BRIDGE_KEYS is "
+        "read; without either a random key lives as long as the process.",
+    ),
+]
+Level = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    typer.Option("--log-level", help="From which level on.", rich_help_panel=_LOG),
+]
+Format = Annotated[
+    Literal["text", "json"], typer.Option("--log-format", help="Lines to read, or JSON.", rich_help_panel=_LOG)
+]
+
+Host = Annotated[str, typer.Option(help="Listen on this address.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0: any free one.")]
+AuthTokenFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Who may come in by bearer token: a token and a name a line."),
+]
+PrincipalHeader = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Who a request belongs to, as a trusted proxy says in this header (and lets no client say).",
+    ),
+]
+SharedSession = Annotated[
+    bool,
+    typer.Option(
+        "--shared-session",
+        help="All clients share the sessions with the server, and with them whatever it keeps in memory: files it "
+        "opened, logins, what one client told it. A question still goes to the client whose call caused it.",
+    ),
+]
+AllowedHost = Annotated[
+    list[str] | None, typer.Option(metavar="HOST", help="A Host that is ours, besides loopback's. Repeatable.")
+]
+AllowedOrigin = Annotated[
+    list[str] | None, typer.Option(metavar="ORIGIN", help="A web page's origin that may call. Repeatable.")
+]
+MaxBody = Annotated[str, typer.Option(metavar="SIZE", help="The largest request.", rich_help_panel=_LIMITS)]

@@ -1,0 +1,182 @@
+"""What the words of a command line mean: pure functions from text to settings, and one sentence for each mistake.
+
+A message names the option and says what to write instead. Values that may be secret (headers, environment) are never
+repeated in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Final
+from urllib.parse import urlsplit
+
+PASSED_ON: Final = (
+    (
+        *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
+        *("SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"),
+    )
+    if sys.platform == "win32"
+    else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+)
+"""The variables that the official SDKs pass to a server they start."""
+OUR_SECRETS: Final = frozenset({"MRTR_BRIDGE_KEYS"})
+"""Never passed on unless named."""
+
+_UNITS: Final = {"ms": 0.001, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZES: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+_LONGEST: Final = 366 * 86400
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_HEADERS_OF_OURS: Final = frozenset(
+    {
+        *("accept", "connection", "content-length", "content-type", "host", "last-event-id", "transfer-encoding"),
+        *("mcp-protocol-version", "mcp-session-id"),
+    }
+)
+_LAUNCHERS: Final = frozenset(
+    {
+        *("bash", "bun", "bunx", "cmd", "deno", "docker", "dotnet", "java", "node", "npx", "php", "pipx"),
+        *("podman", "poetry", "ruby", "sh", "uv", "uvx"),
+    }
+)
+_LAUNCHER_WORDS: Final = frozenset({"exec", "run", "tool", "x"})
+
+
+class WrongUse(ValueError):
+    """A command line that cannot be followed; the message is a sentence that says what to do."""
+
+
+def duration(option: str, text: str) -> float:
+    """Seconds in ``90``, ``90s``, ``10m``, ``1h``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)", text.strip().lower(), re.ASCII)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0
+    if not 0 < seconds <= _LONGEST:
+        raise WrongUse(f"{option} takes a time such as 90, 90s, 10m or 1h, more than nothing; {text!r} is none.")
+    return seconds
+
+
+def size(option: str, text: str) -> int:
+    """Bytes in ``1000000``, ``512k``, ``4m``."""
+    match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", text.strip().lower(), re.ASCII)
+    count = int(match[1][:20]) * _SIZES[match[2]] if match else 0
+    if not 0 < count < 2**40:
+        raise WrongUse(f"{option} takes a number of bytes such as 1000000, 512k or 4m; {text!r} is none.")
+    return count
+
+
+def target_words(command: Sequence[str], url: str | None) -> None:
+    """Exactly one of a command and a URL."""
+    if command and url is not None:
+        raise WrongUse("Give either a command or --url, not both.")
+    if url is None and (not command or not command[0]):
+        raise WrongUse("Say which server to bridge: its command after --, or --url URL.")
+    if command and re.match(r"https?://", command[0], re.IGNORECASE):
+        raise WrongUse("A server that runs already is given with --url URL; what follows -- is a command to start.")
+
+
+def server_url(text: str) -> str:
+    """A URL that a legacy server can be reached at."""
+    try:
+        parts = urlsplit(text)
+        usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable or re.search(r"[\s\x00-\x20\x7f]", text) or parts.scheme not in ("http", "https"):
+        raise WrongUse(
+            "--url takes an address that begins with http:// or https://, such as http://localhost:3000/mcp."
+        )
+    if parts.username is not None or parts.password is not None:
+        raise WrongUse("--url may not hold a user or password; give them with --header 'Authorization: ...'.")
+    if parts.fragment:
+        raise WrongUse("--url may not have a fragment; leave out the # and what follows it.")
+    return text
+
+
+def headers(given: Sequence[str]) -> dict[str, str]:
+    """``Name: value`` each."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, colon, value = text.partition(":")
+        value = value.strip(" \t")
+        if not colon or not _HEADER_NAME.fullmatch(name):
+            raise WrongUse("--header takes a name and a value: --header 'Authorization: Bearer ...'.")
+        if not value or not all(character == "\t" or " " <= character <= "~" for character in value):
+            raise WrongUse(f"--header {name}: the value must be printable ASCII on one line.")
+        if name.lower() in _HEADERS_OF_OURS:
+            raise WrongUse(f"--header {name}: the bridge sets this header itself; leave it out.")
+        if name.lower() in (known.lower() for known in found):
+            raise WrongUse(f"--header {name} is given twice; give it once.")
+        found[name] = value
+    return found
+
+
+def environment(given: Sequence[str], *, inherit: bool, ours: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a child: what is passed on of ``ours``, and what ``--env`` adds."""
+    if inherit:
+        env = {name: value for name, value in ours.items() if name not in OUR_SECRETS}
+    else:
+        # As in the SDKs: a value that begins with "()" is a shell function, and no business of a child's.
+        env = {name: ours[name] for name in PASSED_ON if name in ours and not ours[name].startswith("()")}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or "\0" in text:
+            raise WrongUse("--env takes a name to pass on, or NAME=VALUE to set.")
+        if not equals:
+            if name not in ours:
+                raise WrongUse(f"--env {name}: there is no such variable to pass on; set it, or write {name}=VALUE.")
+            value = ours[name]
+        env[name] = value
+    return env
+
+
+def directory(path: str) -> str:
+    if not Path(path).is_dir():
+        raise WrongUse(f"--cwd {path}: there is no such directory.")
+    return path
+
+
+def executable(command: Sequence[str], *, env: Mapping[str, str], cwd: str | None) -> None:
+    """Refuse a command that cannot be started, before anybody waits for it."""
+    program = command[0]
+    if os.path.dirname(program):
+        found = shutil.which(os.path.join(cwd or ".", program))
+    else:
+        found = shutil.which(program, path=env.get("PATH", os.defpath))
+    if found is None:
+        raise WrongUse(f"The command {program} was not found, or may not be run; check its spelling and the PATH.")
+
+
+def origin(text: str) -> str:
+    """An origin as browsers send it."""
+    match = re.fullmatch(r"([a-z][a-z0-9+.-]*)://([^/?#\s@*]+)/?", text.strip().lower(), re.ASCII)
+    if match is None:
+        raise WrongUse(f"--allowed-origin takes an origin such as https://app.example.org; {text!r} is none.")
+    return f"{match[1]}://{match[2]}"
+
+
+def host(text: str) -> str:
+    """A ``Host`` value."""
+    if not re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", text.strip().lower(), re.ASCII):
+        raise WrongUse(
+            f"--allowed-host takes a name such as mcp.example.org, with or without a port; {text!r} is none."
+        )
+    return text.strip().lower()
+
+
+def server_name(command: Sequence[str], url: str | None) -> str:
+    """What to call a server that was given no name: its host, or the first telling word of its command."""
+    if url is not None:
+        return urlsplit(url).hostname or "server"
+    words = [PurePath(word).name for word in command if word and not word.startswith("-")]
+    telling = [word for word in words if not _is_launcher(word)] or words
+    match = re.search(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", telling[0])
+    return match[0].removesuffix(".py").removesuffix(".js").removesuffix(".exe")[:40] if match else "server"
+
+
+def _is_launcher(word: str) -> bool:
+    stem = word.lower().removesuffix(".exe")
+    return stem in _LAUNCHERS or stem in _LAUNCHER_WORDS or re.fullmatch(r"(python|pypy)[0-9.]*w?", stem) is not None
