@@ -1,0 +1,69 @@
+"""server-filesystem 2025.8.21 behind the bridge: it may use the client's roots, if the client has any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.peers.talking import Http, Script, Stdio, Transcript, converse
+
+Json = dict[str, Any]
+Folders = tuple[Path, Path]
+
+
+def tool(name: str, **arguments: Any) -> Json:
+    return {"method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+def calls(folders: Folders) -> list[Json]:
+    given, root = folders
+    return [
+        {"method": "tools/list"},
+        tool("list_allowed_directories"),
+        tool("read_text_file", path=str(root / "note.txt")),
+        tool("read_text_file", path=str(given / "note.txt")),
+        tool("list_directory", path=str(root)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def with_roots(client: str, filesystem: Stdio | Http, folders: Folders) -> Transcript:
+    roots = {"roots": [{"uri": folders[1].as_uri(), "name": "root"}]}
+    return converse(client, filesystem, Script(calls(folders), {"roots/list": [roots]}))
+
+
+@pytest.fixture(scope="module")
+def without_roots(client: str, filesystem: Stdio | Http, folders: Folders) -> Transcript:
+    return converse(client, filesystem, Script(calls(folders)))
+
+
+def test_the_client_finds_a_modern_server_that_is_the_old_one(with_roots: Transcript) -> None:
+    assert with_roots.error is None
+    assert with_roots.protocolVersion == "2026-07-28"
+    assert (with_roots.serverInfo or {})["name"] == "secure-filesystem-server"
+    assert "read_text_file" in {tool["name"] for tool in with_roots.result(0)["tools"]}
+
+
+def test_the_servers_folders_are_the_clients_roots(with_roots: Transcript, folders: Folders) -> None:
+    assert with_roots.text(1) == f"Allowed directories:\n{folders[1]}"
+    assert {ask["method"] for ask in with_roots.asks} <= {"roots/list"}
+
+
+def test_a_file_in_the_clients_root_is_read(with_roots: Transcript) -> None:
+    assert with_roots.text(2) == "a note in root"
+    assert "note.txt" in with_roots.text(4)
+
+
+def test_a_file_outside_the_clients_root_is_refused(with_roots: Transcript) -> None:
+    result = with_roots.result(3)
+    assert result["isError"] is True
+    assert "Access denied" in result["content"][0]["text"]
+
+
+def test_without_roots_the_folder_given_at_the_start_counts(without_roots: Transcript, folders: Folders) -> None:
+    assert without_roots.text(1) == f"Allowed directories:\n{folders[0]}"
+    assert without_roots.text(3) == "a note in given"
+    assert without_roots.result(2)["isError"] is True
+    assert without_roots.asks == []
