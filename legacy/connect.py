@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import httpx
 from anyio.abc import TaskStatus
 
 from legacy.errors import CannotStart
@@ -18,6 +19,7 @@ from legacy.session import Listener, Session
 from legacy.targets import HttpTarget, Limits, StdioTarget
 from legacy.transports.base import Transport
 from legacy.transports.stdio import StdioTransport
+from legacy.transports.streamable_http import StreamableHttpTransport
 
 
 async def run_session(
@@ -54,7 +56,10 @@ def open_transport(target: StdioTarget | HttpTarget, name: str, limits: Limits) 
         case StdioTarget():
             return StdioTransport(target, name, limits)
         case HttpTarget():
-            raise CannotStart("no HTTP yet")
+            url = httpx.URL(target.url)
+            if url.scheme not in ("http", "https") or not url.host:
+                raise CannotStart(f"{target.url!r} is no URL of a server; it has to begin with http:// or https://.")
+            return StreamableHttpTransport(target, name, limits)
 
 
 async def own_session(
@@ -74,14 +79,15 @@ async def own_session(
     try:
         async with transport:
             # The failure is raised outside, since the transport may be a task group, which would wrap it.
-            failure = await _start(session, transport, client_info, capabilities, limits)
-            if failure is None:
-                session.started()
-                task_status.started(session)
-                await session.wait_ended()
-            session.ended(failure)
+            try:
+                failure = await _start(session, transport, client_info, capabilities, limits)
+                if failure is None:
+                    session.started()
+                    task_status.started(session)
+                    await session.wait_ended()
+            finally:
+                session.ended(failure)
     finally:
-        session.ended(None)
         session.gone()
     if failure is not None:
         raise failure

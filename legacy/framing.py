@@ -137,6 +137,13 @@ class EventDecoder:
             self.overlong += self._lines.overlong - before
         return events
 
+    def restart(self) -> None:
+        """A new connection continues the stream: what was half received is forgotten, `last_id` and `retry` stay."""
+        self._lines = LineFramer(self._limit)
+        self._after_cr = False
+        self._start = True
+        self._clear()
+
     def _line(self, line: bytes, events: list[Event]) -> None:
         if not line:
             self._dispatch(events)
@@ -164,6 +171,9 @@ class EventDecoder:
             self.overlong += 1
         elif any(self._data):
             events.append(Event(self._event or "message", b"\n".join(self._data), self._id))
+        self._clear()
+
+    def _clear(self) -> None:
         self._data.clear()
         self._size = 0
         self._event = ""

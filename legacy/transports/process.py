@@ -12,6 +12,8 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 
@@ -60,21 +62,15 @@ class Child:
     def _alive(self) -> bool:
         if not self._exited.is_set():
             return True
-        if sys.platform == "win32":
-            return False
-        try:
-            os.killpg(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:  # macOS says so when only zombies are left
-            return False
-        return True
+        return sys.platform != "win32" and _group_lives(self.pid)
 
     async def _wait(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
             await self._exited.wait()
-            while self._alive():  # noqa: ASYNC110 (nothing tells when a group is empty)
-                await anyio.sleep(_POLL)
+            pause = _POLL
+            while self._alive():
+                await anyio.sleep(pause)  # nothing tells when a group is empty
+                pause = min(pause * 2, 0.5)
 
     def _signal(self, name: str) -> None:
         if sys.platform == "win32":
@@ -93,6 +89,33 @@ class Child:
             subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except OSError:
             self._transport.kill() if force else self._transport.terminate()
+
+
+def _group_lives(group: int) -> bool:
+    """Whether a process of the group runs. Dead ones that nobody has reaped do not count; where orphans fall to us
+    (as the first process of a container), they are reaped here."""
+    try:
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass  # none of them is ours
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):  # macOS: not permitted when only dead ones are left
+        return False
+    return not sys.platform.startswith("linux") or any(_members(group))
+
+
+def _members(group: int) -> Iterator[int]:
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                stat = Path(entry.path, "stat").read_bytes()
+            except OSError:
+                continue  # it has just gone
+            state, _, its_group, *_ = stat.rpartition(b")")[2].split()
+            if int(its_group) == group and state not in (b"Z", b"X"):
+                yield int(entry.name)
 
 
 def ending(returncode: int | None) -> str:

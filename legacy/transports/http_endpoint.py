@@ -1,0 +1,124 @@
+"""The HTTP client of one session: one URL, its headers, its connections."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import lru_cache
+
+import httpx
+
+from legacy.targets import HttpTarget, Limits
+from legacy.transports.http_wire import ACCEPT_BOTH, ACCEPT_EVENTS, same_origin, shown
+
+_REDIRECTS = frozenset({301, 302, 307, 308})
+_MOST_REDIRECTS = 3
+_MOST_OF_ERROR = 64 * 1024
+
+
+class RefusedRedirect(Exception):
+    """The server sends us to another origin, where neither its credentials nor our messages belong."""
+
+
+class Endpoint:
+    """Where the messages go.
+
+    Invariant: every request goes to the origin of the target's URL, and carries its headers, the session id once the
+    server has given one, and the protocol version once it is negotiated (2025-11-25 basic/transports).
+    """
+
+    def __init__(self, target: HttpTarget, client: httpx.AsyncClient) -> None:
+        self.url = httpx.URL(target.url)
+        self.session_id: str | None = None
+        self.version: str | None = None
+        self._headers = dict(target.headers)
+        self._client = client
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, body: bytes | None = None, *, last_event_id: str | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """Send one request, yield its response when the headers are there, close it at the end.
+
+        Raises:
+            httpx.RequestError: no connection, or it broke.
+            RefusedRedirect: nothing was carried out.
+        """
+        for _ in range(_MOST_REDIRECTS):
+            request = self._client.build_request(
+                method, self.url, content=body, headers=self._headers_for(method, last_event_id)
+            )
+            response = await self._client.send(request, stream=True, follow_redirects=False)
+            try:
+                location = response.headers.get("location")
+                if response.status_code not in _REDIRECTS or location is None:
+                    yield response
+                    return
+                target = self.url.join(location)
+                if not same_origin(self.url, target):
+                    raise RefusedRedirect(
+                        f"{shown(self.url)} redirects to another origin, {shown(target)}; "
+                        "if that is right, configure that URL"
+                    )
+                self.url = target
+            finally:
+                await response.aclose()
+        raise RefusedRedirect(f"{shown(self.url)} redirects again and again")
+
+    def _headers_for(self, method: str, last_event_id: str | None) -> dict[str, str]:
+        headers = {**self._headers, "accept": ACCEPT_EVENTS if method == "GET" else ACCEPT_BOTH}
+        if method == "POST":
+            headers["content-type"] = "application/json"
+        if self.session_id is not None:
+            headers["mcp-session-id"] = self.session_id
+        if self.version is not None:
+            headers["mcp-protocol-version"] = self.version
+        if last_event_id is not None:
+            headers["last-event-id"] = last_event_id
+        return headers
+
+    async def body(self, response: httpx.Response, most: int = _MOST_OF_ERROR) -> bytes:
+        """The body, up to ``most`` bytes (the rest of a longer one is left unread)."""
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.aiter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                break
+        return b"".join(parts)[: most + 1]
+
+
+def new_client(limits: Limits) -> httpx.AsyncClient:
+    """A client whose streams may be silent for ever and as many as there are calls."""
+    return httpx.AsyncClient(
+        verify=_tls(),
+        timeout=httpx.Timeout(None, connect=limits.connect, write=limits.post_wait),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30),
+        # Compressed event streams are held back by what compresses them.
+        headers={"accept-encoding": "identity", "user-agent": "mrtr-bridge"},
+        follow_redirects=False,
+    )
+
+
+def keep_alive(response: httpx.Response) -> None:
+    """Have the system notice when a silent stream's other end has vanished (a proxy that drops idle connections)."""
+    stream = response.extensions.get("network_stream")
+    connection = stream.get_extra_info("socket") if stream is not None else None
+    if connection is None:
+        return
+    try:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (("TCP_KEEPIDLE", 45), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, option):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    except OSError:
+        return  # no TCP connection, or one that is closing: nothing to keep
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    """Loading the certificates takes tens of milliseconds: once."""
+    return httpx.create_ssl_context()

@@ -1,0 +1,86 @@
+"""What the HTTP answers of a legacy server mean; pure.
+
+The rules are those of 2025-11-25 basic/transports (session management), and what servers do instead: a session that is
+gone is 404 by the specification, and in the field also 400 with a JSON-RPC error, or with plain text, about the
+session.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+
+from legacy.wire import decode
+
+ACCEPT_BOTH = "application/json, text/event-stream"
+ACCEPT_EVENTS = "text/event-stream"
+PASSING = frozenset({408, 409, 425, 429})
+"""Client errors that another try may not meet."""
+
+_ABOUT_SESSION = re.compile(r"\bsession|not initialized", re.IGNORECASE)
+_SESSION_CODES = frozenset({-32600, -32000, -32001, -32603})
+
+
+def media_type(response: httpx.Response) -> str:
+    """The media type of the answer, without parameters."""
+    value: str = response.headers.get("content-type", "")
+    return value.partition(";")[0].strip().lower()
+
+
+def error_in(body: bytes) -> dict[str, Any] | None:
+    """The JSON-RPC error object in the body of an HTTP error, whatever id it has; None if there is none."""
+    try:
+        value = decode(body)
+    except ValueError:
+        return None
+    error = value.get("error") if isinstance(value, dict) else None
+    return error if isinstance(error, dict) and isinstance(error.get("code"), int) else None
+
+
+def session_is_gone(status: int, body: bytes, *, had_session: bool) -> bool:
+    """Whether this answer says that the server does not know our session (any more), and did not look further."""
+    if not had_session or status not in (400, 404):
+        return False
+    error = error_in(body)
+    if status == 404:
+        return error is None or error["code"] in _SESSION_CODES
+    if error is None:
+        return bool(_ABOUT_SESSION.search(body[:2000].decode("utf-8", "replace")))
+    return error["code"] in _SESSION_CODES and bool(_ABOUT_SESSION.search(str(error.get("message"))))
+
+
+def same_origin(one: httpx.URL, other: httpx.URL) -> bool:
+    """Scheme, host and port."""
+    return _origin(one) == _origin(other)
+
+
+def shown(url: httpx.URL) -> str:
+    """A URL fit for a message: without credentials and query."""
+    port = f":{url.port}" if url.port is not None else ""
+    return f"{url.scheme}://{url.host}{port}{url.path}"
+
+
+def status_line(response: httpx.Response) -> str:
+    """For example ``404 Not Found``."""
+    return f"{response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
+
+
+def advice(status: int, method: str) -> str:
+    """What the operator can do about a refusal, as the end of a sentence."""
+    match status:
+        case 401:
+            return "; give the bridge credentials that the server takes"
+        case 403:
+            return "; the server refuses these credentials, or this host or origin"
+        case 404 | 405 if method == "initialize":
+            return "; check the path of its URL, and whether it speaks Streamable HTTP"
+        case 429:
+            return "; it asks for fewer requests"
+        case _:
+            return ""
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)

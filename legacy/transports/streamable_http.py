@@ -1,0 +1,331 @@
+"""A server behind one URL: Streamable HTTP, 2025-03-26 to 2025-11-25 (basic/transports).
+
+One POST per message; requests each in a task of their own, answers and notifications in order. The rule that decides
+every failure here: a request is sent once. It is called unprocessed only when no connection came about, or when the
+server refused it because it does not know the session; otherwise its outcome is unknown, and the `Lost` says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any
+
+import anyio
+import httpx
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from legacy.framing import EventDecoder
+from legacy.targets import HttpTarget, Limits
+from legacy.transports.base import Ping, Receiver
+from legacy.transports.http_endpoint import Endpoint, RefusedRedirect, new_client
+from legacy.transports.http_streams import Streams
+from legacy.transports.http_wire import (
+    ACCEPT_EVENTS,
+    advice,
+    error_in,
+    media_type,
+    session_is_gone,
+    shown,
+    status_line,
+)
+from legacy.wire import blame, decode, encode, messages
+
+_UNCONNECTED = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+    RefusedRedirect,
+)
+_Push = tuple[bytes, str, anyio.Event]
+
+
+class StreamableHttpTransport:
+    """One session with one URL.
+
+    Invariants: every task belongs to ``_tasks`` and ends in ``__aexit__``. ``_undecided`` are the requests that were
+    sent and whose answer has not begun; ``_refused`` those refused because the session is gone. When the session is
+    gone, each refused request is told so before the session is.
+    """
+
+    repeats = True
+
+    def __init__(self, target: HttpTarget, name: str, limits: Limits) -> None:
+        self.unlabelled = True
+        self._target = target
+        self._name = name
+        self._limits = limits
+        self._log = logging.getLogger(f"mrtr.server.{name}")
+        self._receiver: Receiver
+        self._tasks: TaskGroup
+        self._endpoint: Endpoint
+        self._streams: Streams
+        self._queue: MemoryObjectSendStream[_Push]
+        self._latest = anyio.Event()
+        self._latest.set()
+        self._unsent = 0
+        self._posts: dict[int, anyio.CancelScope] = {}
+        self._undecided: set[int] = set()
+        self._refused: dict[int, str] = {}
+        self._dying = False
+        self._get: anyio.CancelScope | None = None
+        self._get_over = anyio.Event()
+        self._get_settled = anyio.Event()
+        self._context = self._running()
+
+    def attach(self, receiver: Receiver) -> None:
+        """Who receives."""
+        self._receiver = receiver
+
+    async def __aenter__(self) -> StreamableHttpTransport:
+        return await self._context.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._context.__aexit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[StreamableHttpTransport]:
+        self._queue, queued = anyio.create_memory_object_stream[_Push](float("inf"))
+        async with new_client(self._limits) as client:
+            self._endpoint = Endpoint(self._target, client)
+            self._streams = Streams(self._endpoint, self._receiver, self._limits, self._log, self._gone)
+            try:
+                async with anyio.create_task_group() as self._tasks:
+                    self._tasks.start_soon(self._send_in_order, queued)
+                    try:
+                        yield self
+                    finally:
+                        with anyio.move_on_after(self._limits.delete_wait, shield=True):
+                            await self._latest.wait()  # the last answers, and what was cancelled
+                        self._tasks.cancel_scope.cancel()
+            finally:
+                with anyio.move_on_after(self._limits.delete_wait, shield=True):
+                    await self._delete()
+
+    # --- legacy.transports.base.Transport ---
+
+    def send(self, message: dict[str, Any], request_id: int | None = None) -> None:
+        """Have a message POSTed."""
+        body = encode(message)
+        method = str(message.get("method", "answer"))
+        if request_id is not None:
+            self._undecided.add(request_id)
+            self._tasks.start_soon(self._request, body, method, request_id)
+            return
+        self._unsent += len(body)
+        if self._unsent > self._limits.max_unsent:
+            self._tasks.start_soon(self._lose, f"takes no messages; {self._unsent} bytes wait for it")
+            return
+        self._latest = anyio.Event()
+        self._queue.send_nowait((body, method, self._latest))
+
+    def drop(self, request_id: int) -> None:
+        """Close the request's stream."""
+        scope = self._posts.get(request_id)
+        if scope is not None:
+            scope.cancel()
+
+    async def negotiated(self, version: str) -> None:
+        """From now on ``MCP-Protocol-Version`` goes with every request."""
+        self._endpoint.version = version
+
+    async def ready(self, ping: Ping) -> None:
+        """Once ``initialized`` was taken: open the GET stream, since servers drop what they cannot send, and find out
+        whether the server can take a POST beside it."""
+        with anyio.move_on_after(self._limits.post_wait):
+            await self._latest.wait()
+        await self._open_get()
+        if not self.unlabelled or await ping(self._limits.ping_wait) or self._dying:
+            return
+        await self._close_get()
+        alive = await ping(self._limits.ping_wait)
+        await self._open_get()
+        if not alive or await ping(self._limits.ping_wait):
+            return  # it answers no pings at all, or it was slow just once
+        await self._close_get()
+        self.unlabelled = False
+        self._log.warning(
+            "answers one request at a time: goes without the GET stream, so what the server sends there is not heard"
+        )
+
+    # --- GET ---
+
+    async def _open_get(self) -> None:
+        self._get_settled = anyio.Event()
+        self._get_over = anyio.Event()
+        self._get = anyio.CancelScope()
+        self._tasks.start_soon(self._listen, self._get, self._get_over)
+        with anyio.move_on_after(self._limits.get_wait) as waited:
+            await self._get_settled.wait()
+        if waited.cancelled_caught:
+            self._log.info("the GET stream is slow to open; going on without waiting for it")
+
+    async def _close_get(self) -> None:
+        if self._get is not None:
+            self._get.cancel()
+            await self._get_over.wait()
+
+    async def _listen(self, scope: anyio.CancelScope, over: anyio.Event) -> None:
+        def opened(there: bool) -> None:
+            if not there:
+                self.unlabelled = False
+            self._get_settled.set()
+
+        try:
+            with scope:
+                await self._streams.listen(opened)
+        except Exception as error:
+            self._log.error("the GET stream failed: %s", blame(error))
+        finally:
+            self._get_settled.set()
+            over.set()
+
+    # --- requests ---
+
+    async def _request(self, body: bytes, method: str, request_id: int) -> None:
+        with anyio.CancelScope() as scope:
+            self._posts[request_id] = scope
+            try:
+                await self._exchange(body, method, request_id)
+            except Exception as error:
+                self._log.error("%s failed here: %s", method, blame(error))
+                self._lost(request_id, method, "failed in the bridge")
+            finally:
+                del self._posts[request_id]
+                self._undecided.discard(request_id)
+
+    async def _exchange(self, body: bytes, method: str, request_id: int) -> None:
+        decoder = EventDecoder(self._limits.max_message)
+        broke = "ended before it answered"
+        try:
+            async with self._endpoint.open("POST", body) as response:
+                self._undecided.discard(request_id)
+                if not response.is_success:
+                    await self._http_error(response, method, request_id)
+                    return
+                if method == "initialize":
+                    self._endpoint.session_id = response.headers.get("mcp-session-id")
+                if media_type(response) == ACCEPT_EVENTS:
+                    await self._streams.read(response, decoder, request_id)
+                else:
+                    await self._whole(response, method, request_id)
+                    return
+        except _UNCONNECTED as error:
+            what = str(error) if isinstance(error, RefusedRedirect) else f"no connection to {shown(self._endpoint.url)}"
+            self._receiver.request_lost(
+                request_id, f"The server {self._name!r} could not be reached for {method}: {what}.", processed=False
+            )
+            return
+        except httpx.RequestError as error:
+            self._log.debug("the stream of request %d broke: %s", request_id, type(error).__name__)
+            broke = "broke before it answered"
+        if self._receiver.awaits(request_id):
+            await self._streams.resume(request_id, decoder)
+        self._lost(request_id, method, broke)
+
+    async def _whole(self, response: httpx.Response, method: str, request_id: int) -> None:
+        """An answer that is no stream: one message, or a batch."""
+        body = await self._endpoint.body(response, self._limits.max_message)
+        if not body.strip() and self.unlabelled and self._get is not None:
+            self._log.debug("%s was accepted without an answer; it may come by GET", method)
+            return
+        try:
+            found = messages(decode(body))
+        except ValueError:
+            found = []
+        for message in found:
+            self._receiver.received(message, request_id)
+        kind = media_type(response) or "no media type"
+        self._lost(request_id, method, f"ended with something that is no answer to it ({len(body)} bytes, {kind})")
+
+    async def _http_error(self, response: httpx.Response, method: str, request_id: int) -> None:
+        status = response.status_code
+        body = await self._endpoint.body(response)
+        if session_is_gone(status, body, had_session=self._endpoint.session_id is not None):
+            self._refused[request_id] = f"The server {self._name!r} does not know the session any more."
+            self._gone()
+            return
+        error = error_in(body) if status not in (401, 403) else None
+        if error is not None:
+            # Whatever id it has (servers say null, or "server-error"): HTTP says whose it is.
+            self._receiver.received({"jsonrpc": "2.0", "id": request_id, "error": error})
+            return
+        where = f" at {shown(self._endpoint.url)}" if method == "initialize" else ""
+        self._receiver.request_lost(
+            request_id,
+            f"The server {self._name!r}{where} answered {method} with HTTP {status_line(response)}"
+            f"{advice(status, method)}.",
+            processed=True,
+        )
+
+    def _lost(self, request_id: int, method: str, what: str) -> None:
+        """Does nothing if the answer has come."""
+        self._receiver.request_lost(
+            request_id,
+            f"The connection to the server {self._name!r} for {method} {what}; whether it was carried out is unknown.",
+            processed=True,
+        )
+
+    # --- answers and notifications ---
+
+    async def _send_in_order(self, queued: MemoryObjectReceiveStream[_Push]) -> None:
+        async for body, method, done in queued:
+            self._tasks.start_soon(self._push, body, method, done)
+            with anyio.move_on_after(self._limits.order_wait):
+                await done.wait()
+
+    async def _push(self, body: bytes, method: str, done: anyio.Event) -> None:
+        try:
+            with anyio.fail_after(self._limits.post_wait):
+                async with self._endpoint.open("POST", body) as response:
+                    if response.is_success:
+                        return
+                    refusal = await self._endpoint.body(response)
+                    had_session = self._endpoint.session_id is not None
+                    if session_is_gone(response.status_code, refusal, had_session=had_session):
+                        self._gone()
+                    self._log.warning("the server answered %s with HTTP %s", method, status_line(response))
+        except (httpx.RequestError, RefusedRedirect, TimeoutError) as error:
+            self._log.warning("%s may not have reached the server: %s", method, type(error).__name__)
+        except Exception as error:
+            self._log.error("%s failed here: %s", method, blame(error))
+        finally:
+            self._unsent -= len(body)
+            done.set()
+
+    # --- the end ---
+
+    def _gone(self) -> None:
+        """The server does not know the session any more."""
+        if not self._dying:
+            self._dying = True
+            self._tasks.start_soon(self._die)
+
+    async def _die(self) -> None:
+        """Let requests that are on their way be refused too, so that each of them may safely be sent elsewhere."""
+        with anyio.move_on_after(self._limits.order_wait):
+            while self._undecided:  # noqa: ASYNC110 (rare, and short)
+                await anyio.sleep(0.01)
+        self._endpoint.session_id = None
+        for request_id, reason in self._refused.items():
+            self._receiver.request_lost(request_id, reason, processed=False)
+        self._receiver.lost(f"The server {self._name!r} does not know the session any more.")
+
+    async def _lose(self, what: str) -> None:
+        self._receiver.lost(f"The server {self._name!r} {what}.")
+
+    async def _delete(self) -> None:
+        if self._endpoint.session_id is None:
+            return
+        try:
+            async with self._endpoint.open("DELETE") as response:
+                self._log.debug("DELETE was answered %s", status_line(response))
+        except (httpx.RequestError, RefusedRedirect) as error:
+            self._log.debug("DELETE failed: %s", type(error).__name__)
