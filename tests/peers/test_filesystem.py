@@ -46,6 +46,10 @@ def test_the_client_finds_a_modern_server_that_is_the_old_one(with_roots: Transc
     assert "read_text_file" in {tool["name"] for tool in with_roots.result(0)["tools"]}
 
 
+def test_every_tool_has_a_schema_of_type_object_though_the_server_leaves_the_type_out(with_roots: Transcript) -> None:
+    assert {tool["inputSchema"].get("type") for tool in with_roots.result(0)["tools"]} == {"object"}
+
+
 def test_the_servers_folders_are_the_clients_roots(with_roots: Transcript, folders: Folders) -> None:
     assert with_roots.text(1) == f"Allowed directories:\n{folders[1]}"
     assert {ask["method"] for ask in with_roots.asks} <= {"roots/list"}
