@@ -223,7 +223,7 @@ class Attribution:
         if run.tool is not None:
             paused = run.paused if state is RUNNING else run.paused + now - run.suspended_at
             ran_for = now - run.sent_at - paused
-            changed = self.knowledge.learned_done(run.tool, ran_for, askable=run.may_be_asked)
+            changed = self.knowledge.learned_done(run.tool, ran_for, askable=run.may_be_asked and not run.suspect)
         channel = run.channel
         if state is not RUNNING or run.turn or run.asks or changed or (channel is not None and channel.doubts):
             return self._over(run, now)
@@ -323,9 +323,7 @@ class Attribution:
         while (subject := self._timers.pop_due(now)) is not None:
             match subject:
                 case Run(state=RunState.GHOST):
-                    self.counters.ghosts_forgotten += 1
-                    commands.append(Forgotten(subject))
-                    commands += self._over(subject, now)
+                    self._forget_ghost(subject, now, commands)
                 case Run(state=RunState.RESUMING):
                     commands += self._carry_held([self._turns.hurry(subject, now)], now)
                 case Asked(verdict=_Verdict.HELD):
@@ -344,18 +342,22 @@ class Attribution:
         if not tools:
             return self._refuse(asked, "Only requests are open that cannot be asked about.", commands)
         if len(candidates) == 1:
+            self._haunted_by(tools, now)
             return self._give(asked, tools[0], commands, inferred=False)
         settled = now >= asked.at + self._settle
         if settled:
             may_ask = [run for run in tools if run.may_be_asked and run.tool and self.knowledge.may_ask(run.tool)]
-            if len(may_ask) == 1 and may_ask[0].state is not GHOST:
+            overrun = any(self._overran(run, now) for run in tools if run not in may_ask)
+            if len(may_ask) == 1 and may_ask[0].state is not GHOST and not overrun:
                 if self._strict:
                     return self._refuse(asked, "It can only be inferred which call asked it.", commands)
                 return self._give(asked, may_ask[0], commands, inferred=True)
             if now >= asked.at + self._settle_max:
                 ghost = len(may_ask) == 1
-                for run in may_ask if ghost else tools:
-                    self._suspect(run)
+                for run in may_ask or tools:
+                    run.suspect = True
+                    self.knowledge.suspected(run.tool or "")
+                self._haunted_by(candidates, now)
                 reason = "It came from a call that was cancelled." if ghost else "Several calls can have asked it."
                 return self._refuse(asked, reason, commands)
         self._timers.set(asked, asked.at + (self._settle_max if settled else self._settle))
@@ -366,11 +368,10 @@ class Attribution:
         first = [run for run, waited in asked.candidates.items() if not waited or kind(run.tool or "") is Kind.MANY]
         return first or list(asked.candidates)
 
-    def _suspect(self, run: Run) -> None:
-        """The run may have asked: from now on its tool takes turns."""
-        assert run.tool is not None
-        self.knowledge.learned_ask(run.tool, 0)
-        self.knowledge.learned_unlabelled(run.tool)
+    def _overran(self, run: Run, now: float) -> bool:
+        """The run of a quiet tool takes longer than any before it: as if it waited for something."""
+        longest = self.knowledge.longest_run(run.tool) if run.tool is not None else None
+        return longest is not None and run.state is RUNNING and now - run.sent_at - run.paused > longest
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
 
@@ -469,6 +470,24 @@ class Attribution:
         if longest is None:
             return self._ghost_unknown
         return min(max(2 * longest, self._ghost_min), self._ghost_max)
+
+    def _haunted_by(self, runs: list[Run], now: float) -> None:
+        """Ghosts among the runs may have asked just now, so they go on from now."""
+        for run in runs:
+            if run.state is GHOST:
+                until = min(now + self._ghost_life(run), run.since + self._ghost_max)
+                if run.due is None or until > run.due:
+                    self._timers.set(run, until)
+
+    def _forget_ghost(self, run: Run, now: float, commands: list[Command]) -> None:
+        assert run.channel is not None
+        asked_at = [d.at for d in run.channel.doubts if d.verdict is _Verdict.PENDING and run in d.candidates]
+        if asked_at:  # time alone does not clear it of an ask that came while it was there
+            return self._timers.set(run, max(asked_at) + self._settle_max + self._settle)
+        self.counters.ghosts_forgotten += 1
+        commands.append(Forgotten(run))
+        commands += self._over(run, now)
+        return None
 
     # -- roots, and rule 6 for them -----------------------------------------------------------------------------------
 

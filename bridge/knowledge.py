@@ -25,6 +25,8 @@ Hint = Literal["never", "one", "many"]
 
 QUIET_AFTER = 5
 """Answered calls without an ask after which a tool counts as quiet."""
+NEVER_MORE = 640
+"""The most that it can come to for tools under suspicion."""
 KNOWN_AFTER = 3
 """Asks after which we trust what we saw of how a tool asks."""
 
@@ -45,6 +47,7 @@ class _Tool:
     kind: Kind
     hinted: bool
     answered: int = 0
+    quiet_after: int = QUIET_AFTER
     asks: int = 0
     overlaps: int = 0
     longest: float | None = None
@@ -57,7 +60,7 @@ class _Tool:
         if self.asks:
             self.kind = Kind.MANY if self.overlaps else Kind.ONE
         else:
-            self.kind = Kind.QUIET if self.answered >= QUIET_AFTER else Kind.UNKNOWN
+            self.kind = Kind.QUIET if self.answered >= self.quiet_after else Kind.UNKNOWN
 
 
 class Knowledge:
@@ -121,9 +124,9 @@ class Knowledge:
             self._tools.move_to_end(tool)
         if known.longest is None or ran_for > known.longest:
             known.longest = ran_for
-        if askable and known.answered < QUIET_AFTER:
+        if askable and known.answered < known.quiet_after:
             known.answered += 1
-            if known.answered == QUIET_AFTER:
+            if known.answered == known.quiet_after:
                 before = known.kind
                 known.judge()
                 return known.kind is not before
@@ -143,6 +146,19 @@ class Knowledge:
             return
         known.asks = max(0, known.asks - 1)
         known.overlaps = max(0, known.overlaps - (outstanding_before > 0))
+        known.judge()
+
+    def suspected(self, tool: str) -> None:
+        """An ask may have come from a call of `tool`, or of another that ran beside it: from now on it takes turns.
+
+        Not counted as an ask: the next shows, for it has the turn then, and most suspects are innocent. A tool that was
+        quiet is so again after twice as many calls as the last time.
+        """
+        known = self._touch(tool)
+        if known.kind is Kind.QUIET:
+            known.quiet_after = min(2 * known.quiet_after, NEVER_MORE)
+            known.answered = 0
+        known.labelled = False
         known.judge()
 
     def learned_label(self, tool: str) -> None:

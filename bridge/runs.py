@@ -49,6 +49,7 @@ class Run:
         "sent_at",
         "since",
         "state",
+        "suspect",
         "suspended_at",
         "tool",
         "turn",
@@ -70,6 +71,8 @@ class Run:
         self.suspended_at = 0.0
         self.paused = 0.0
         """Seconds for which it was suspended so far."""
+        self.suspect = False
+        """Whether an ask that was refused may have been its: its end does not show that its tool is quiet."""
         self.due: float | None = None
         """When time will do something to it: the valid timer among those set."""
         self.asks: dict[Asked, None] | None = None
