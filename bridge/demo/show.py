@@ -1,0 +1,110 @@
+"""What the demo shows: one aligned line for each thing that is said, coloured on a terminal only.
+
+Everything that came over a wire is printed as text, never as markup, with control characters as escapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bridge.telemetry import escape
+
+_LABEL: Final = 14
+_WIDEST: Final = 100
+
+
+class Screen:
+    """The terminal or pipe on stdout."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False, markup=False, emoji=False)
+        self._plain = self._console.options.ascii_only
+
+    def title(self, text: str) -> None:
+        self._console.print(Text(text, "bold"), width=self._width)
+
+    def cast(self, who: str, what: str) -> None:
+        self._row("", who, Text(escape(what)), label_style="dim")
+
+    def step(self, number: int, what: str) -> None:
+        """A heading."""
+        self._console.print()
+        self._console.print(Text(f"{number}. {what}", "bold"), width=self._width)
+
+    def sends(self, label: str, what: str) -> None:
+        """The client to the bridge."""
+        self._row("->" if self._plain else "→", label, Text(escape(what)), mark_style="cyan", label_style="cyan")
+
+    def hears(self, label: str, what: str) -> None:
+        """The bridge to the client."""
+        self._row("<-" if self._plain else "←", label, Text(escape(what)), mark_style="magenta", label_style="magenta")
+
+    def detail(self, label: str, what: str, style: str = "") -> None:
+        """A part of the exchange above."""
+        self._row("", label, Text(escape(what), style), label_style="bold")
+
+    def warns(self, what: str) -> None:
+        """A deprecation warning of the bridge."""
+        self._row("!", "deprecated", Text(escape(what), "yellow"), mark_style="yellow", label_style="yellow")
+
+    def logs(self, level: str, what: str) -> None:
+        """Another line of the bridge's log."""
+        self._row("!", level, Text(escape(what), "dim"), mark_style="dim", label_style="dim")
+
+    def result(self, text: str, *, error: bool) -> None:
+        """The end of the call."""
+        for line in text.splitlines():
+            self._row("", "", Text(escape(line), "bold red" if error else "bold green"))
+
+    def closing(self, text: str) -> None:
+        self._console.print()
+        self._console.print(Text(text, "dim"), width=self._width)
+
+    def hint(self, text: str) -> None:
+        self._row("", "", Text(text, "dim"))
+
+    def choices(self, options: Iterable[str]) -> None:
+        self._row("", "choices", Text(escape(", ".join(options)), "dim"), label_style="dim")
+
+    def complain(self, text: str) -> None:
+        self._row("", "", Text(text, "red"))
+
+    def prompt(self, label: str, usual: str | None) -> None:
+        """The line on which a person types."""
+        text = Text.assemble("   ", ("? ", "bold cyan"), (escape(label), "bold"))
+        if usual is not None:
+            text.append(f" [{usual}]", "dim")
+        self._console.print(text, end=": ", soft_wrap=True)
+        self._console.file.flush()
+
+    def new_line(self) -> None:
+        """Leave the line on which nothing was typed."""
+        self._console.print()
+
+    @property
+    def _width(self) -> int:
+        return min(self._console.width, _WIDEST)
+
+    def _row(self, mark: str, label: str, text: Text, *, mark_style: str = "", label_style: str = "") -> None:
+        grid = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+        grid.add_column(width=2, justify="right")
+        grid.add_column(width=_LABEL, no_wrap=True)
+        grid.add_column(max_width=max(10, self._width - _LABEL - 5), overflow="fold")
+        grid.add_row(Text(mark, mark_style), Text(escape(label), label_style), text)
+        self._console.print(grid)
+
+
+def form_of(schema: Mapping[str, Any]) -> str:
+    """The fields of a form in one line."""
+    required = schema.get("required", ())
+    fields = []
+    for name, field in schema.get("properties", {}).items():
+        values = field.get("enum") or [one["const"] for one in field.get("oneOf", ())]
+        kind = " | ".join(map(str, values)) if values else field.get("type", "any")
+        fields.append(f"{name}{'' if name in required else '?'}: {kind}")
+    return ", ".join(fields)
