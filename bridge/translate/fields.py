@@ -1,0 +1,333 @@
+"""One field of a form, as 2026-07-28 has it, and what its answer meant to the old server [client/elicitation].
+
+The subset: a string (format email, uri, date, date-time), a number, an integer, a boolean, one of several strings, some
+of several strings. `fit` brings a legacy field there without loss of meaning:
+
+===============================  ======================================================  =====================
+legacy                           modern                                                  the answer goes back
+===============================  ======================================================  =====================
+``T`` or null                    ``T``, not required                                     absent: null, if required
+choices that are not strings     choices by their JSON text                              as the value itself
+``const``                        one choice
+titles without a form of theirs  ``oneOf`` / ``items.anyOf`` of const and title
+array of strings or numbers      a string, one item a line                               as an array
+===============================  ======================================================  =====================
+
+Keywords that clients do not know stay where they are, since clients skip them; a known one of the wrong type goes,
+since the official TypeScript client refuses the whole round for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bridge.translate.schemas import PRIMITIVE, Unfit, normal, options_of
+
+FORMATS: Final = frozenset({"date", "date-time", "email", "uri"})
+ABSENT: Final = object()
+"""No value at all."""
+_LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
+_RULES: Final = frozenset(
+    {
+        "$ref",
+        "allOf",
+        "anyOf",
+        "const",
+        "contains",
+        "default",
+        "enum",
+        "enumNames",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+    }
+    | {"format", "items", "maxContains", "maxItems", "maxLength", "maximum", "minContains", "minItems", "minLength"}
+    | {"minimum", "multipleOf", "oneOf", "pattern", "prefixItems", "type", "uniqueItems", "unevaluatedItems"}
+)
+"""Keywords that speak of the value and would be wrong of another kind of field."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_DEFAULTS: Final[dict[str, Callable[[object], bool]]] = {
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: _is_number(value) and float(value) == int(value),  # type: ignore[arg-type,call-overload]
+    "number": _is_number,
+    "string": _is_text,
+}
+_NOTES: Final[dict[str, Callable[[object], bool]]] = {"title": _is_text, "description": _is_text}
+_KNOWN: Final[dict[str, dict[str, Callable[[object], bool]]]] = {
+    "boolean": {},
+    "integer": {"minimum": _is_number, "maximum": _is_number},
+    "number": {"minimum": _is_number, "maximum": _is_number},
+    "string": {"minLength": _is_count, "maxLength": _is_count},
+    "array": {"minItems": _is_count, "maxItems": _is_count},
+}
+"""What a keyword of the subset must look like, by type, for the official clients to read the form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field as the client is shown it, and the way back."""
+
+    schema: dict[str, Any]
+    required: bool
+    """Whether the client must fill it in."""
+    nullable: bool = False
+    """Whether null is an answer that the server takes."""
+    when_absent: Any = ABSENT
+    """What the server gets when the client left it out; `ABSENT`: nothing."""
+    lines_of: str | None = None
+    """The type of the items, when an array is shown as one string."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """For choices: what each stands for, where that is not the string itself."""
+
+    def back(self, value: Any) -> Any:
+        """The server's value for the client's. What cannot be mapped stays, for the server's schema to judge."""
+        if self.lines_of is not None and isinstance(value, str):
+            items = [line.strip() for line in _LINE_ENDS.split(value)]
+            return [_item(item, self.lines_of) for item in items if item]
+        if isinstance(value, str):
+            return self.values.get(value, value)
+        if isinstance(value, list) and self.values:
+            return [self.values.get(item, item) if isinstance(item, str) else item for item in value]
+        return value
+
+
+def fit(root: Mapping[str, Any], original: object, *, required: bool) -> Field:
+    """Bring one field of the form ``root`` to the subset.
+
+    Raises:
+        Unfit: there is no way to show it; the message continues a sentence that began with the field's name.
+    """
+    node = normal(root, original)
+    schema = node.schema
+    kind = schema.get("type")
+    optional = {"nullable": True, "when_absent": None if required else ABSENT} if node.nullable else {}
+    shown: Field
+    if "const" in schema or "enum" in schema or options_of(schema) is not None and kind not in ("array", "object"):
+        shown = _choice(schema, required)
+    elif kind in PRIMITIVE:
+        shown = Field(_known(schema, str(kind)), required)
+    elif kind == "array":
+        shown = _several(root, schema, required)
+    elif kind == "object" or "properties" in schema:
+        raise Unfit("is an object, and forms are flat")
+    elif kind == "null":
+        raise Unfit("takes nothing but null")
+    else:
+        raise Unfit("has no type that a form can show")
+    if node.nullable:
+        shown = Field(shown.schema, False, lines_of=shown.lines_of, values=shown.values, **optional)
+    if shown.schema == original:
+        assert isinstance(original, dict)
+        shown = Field(original, shown.required, shown.nullable, shown.when_absent, shown.lines_of, shown.values)
+    return shown
+
+
+# -- choices ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    labels: list[str]
+    titles: list[str] | None
+    values: dict[str, Any]
+    """Labels that stand for something else than themselves."""
+
+    def label(self, value: Any) -> str | None:
+        """How a value of the original is shown."""
+        text = _label(value)
+        return text if text in self.labels else None
+
+
+def _choices(schema: Mapping[str, Any]) -> _Choices:
+    options = options_of(schema)
+    titles: list[str] | None = None
+    if options is not None:
+        raw = [option.get("const") for option in options]
+        titles = [
+            option["title"] if _is_text(option.get("title")) else _label(option.get("const")) for option in options
+        ]
+    elif "const" in schema:
+        raw = [schema["const"]]
+    else:
+        raw = schema["enum"] if isinstance(schema["enum"], list) else []
+        names = schema.get("enumNames")
+        if _is_texts(names) and names is not None and len(names) == len(raw):
+            titles = list(names)
+    values: dict[str, Any] = {}
+    for value in raw:
+        if isinstance(value, dict | list) or value is None:
+            raise Unfit("has choices that are neither text nor numbers")
+        label = _label(value)
+        if label in values and (values[label] != value or type(values[label]) is not type(value)):
+            raise Unfit("has choices that look the same")
+        values[label] = value
+    if not values:
+        raise Unfit("has no choices")
+    labels = [_label(value) for value in raw]
+    return _Choices(labels, titles, {label: value for label, value in values.items() if not isinstance(value, str)})
+
+
+def _choice(schema: dict[str, Any], required: bool) -> Field:
+    choices = _choices(schema)
+    if choices.values or "const" in schema:
+        shown = _foreign(schema)
+    else:
+        shown = _known({key: value for key, value in schema.items() if key != "default"}, "string")
+        shown.pop("enumNames", None)
+    shown["type"] = "string"
+    options = options_of(schema)
+    if "enum" in schema and not choices.values:
+        shown["enum"] = schema["enum"]
+        if _is_texts(schema.get("enumNames")):
+            shown["enumNames"] = schema["enumNames"]
+    elif options is not None or choices.titles is not None:
+        shown["oneOf"] = _titled(choices, options)
+    else:
+        shown["enum"] = choices.labels
+    default = choices.label(schema["default"]) if _is_scalar(schema.get("default")) else None
+    if default is not None:
+        shown["default"] = default
+    elif _is_text(schema.get("default")) and not choices.values:
+        shown["default"] = schema["default"]
+    return Field(shown, required, values=choices.values)
+
+
+def _titled(choices: _Choices, options: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    titles = choices.titles or choices.labels
+    pairs = zip(choices.labels, titles, strict=True)
+    if options is None:
+        return [{"const": label, "title": title} for label, title in pairs]
+    return [{**option, "const": label, "title": title} for option, (label, title) in zip(options, pairs, strict=True)]
+
+
+# -- several ----------------------------------------------------------------------------------------------------------
+
+
+def _several(root: Mapping[str, Any], schema: dict[str, Any], required: bool) -> Field:
+    if "prefixItems" in schema or isinstance(schema.get("items"), list):
+        raise Unfit("is a list with a kind of its own for each place")
+    try:
+        items = normal(root, _with_options(schema.get("items"))).schema
+    except Unfit:
+        raise Unfit("is a list of things that a form cannot show") from None
+    if "enum" in items or "const" in items or options_of(items) is not None:
+        return _multiple(schema, items, required)
+    kind = items.get("type")
+    if kind in ("string", "integer", "number"):
+        return _lines(schema, str(kind), required)
+    raise Unfit("is a list of things that a form cannot show")
+
+
+def _with_options(items: object) -> object:
+    """The titled options of multiple choice (``anyOf``) in the words of single choice (``oneOf``)."""
+    if isinstance(items, dict) and isinstance(items.get("anyOf"), list) and "oneOf" not in items:
+        options = items["anyOf"]
+        if options and all(isinstance(option, dict) and "const" in option for option in options):
+            return {("oneOf" if key == "anyOf" else key): value for key, value in items.items()}
+    return items
+
+
+def _multiple(schema: dict[str, Any], items: dict[str, Any], required: bool) -> Field:
+    choices = _choices(items)
+    shown = _known({key: value for key, value in schema.items() if key not in ("default", "items")}, "array")
+    original = schema.get("items")
+    options = options_of(items)
+    if options is not None or choices.titles is not None:
+        extras = _foreign(items) if items.get("type") != "string" else {**_foreign(items), "type": "string"}
+        shown["items"] = {**extras, "anyOf": _titled(choices, options)}
+    elif choices.values or "const" in items:
+        shown["items"] = {**_foreign(items), "type": "string", "enum": choices.labels}
+    else:
+        shown["items"] = {**items, "type": "string"}
+    if shown["items"] == original:
+        shown["items"] = original
+    default = schema.get("default")
+    if isinstance(default, list):
+        labels = [choices.label(item) if _is_scalar(item) else None for item in default]
+        if None not in labels:
+            shown["default"] = labels
+    return Field(shown, required, values=choices.values)
+
+
+def _lines(schema: dict[str, Any], kind: str, required: bool) -> Field:
+    """An array of free text: one string, an item a line. An empty one need not be filled in."""
+    shown: dict[str, Any] = {**_foreign(schema), "type": "string"}
+    least, most = schema.get("minItems"), schema.get("maxItems")
+    least = least if _is_count(least) else 0
+    bounds = (f"at least {least}" if least else "", f"at most {most}" if _is_count(most) else "")
+    hint = ", ".join(filter(None, ("One item a line", *bounds, "each a number" if kind != "string" else ""))) + "."
+    shown["description"] = f"{shown['description']} ({hint})" if shown.get("description") else hint
+    default = schema.get("default")
+    if isinstance(default, list):
+        texts = [_label(item) for item in default if _is_scalar(item)]
+        if len(texts) == len(default) and all(
+            _item(text.strip(), kind) == item for text, item in zip(texts, default, strict=True)
+        ):
+            if not any(_LINE_ENDS.search(text) for text in texts):
+                shown["default"] = "\n".join(texts)
+    empty: Any = [] if required and not least else ABSENT
+    return Field(shown, required and bool(least), when_absent=empty, lines_of=kind)
+
+
+def _item(text: str, kind: str) -> Any:
+    if kind == "string":
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    if number.is_integer() and re.fullmatch(r"[+-]?\d{1,300}", text):
+        return int(text)
+    return number
+
+
+# -- keywords ---------------------------------------------------------------------------------------------------------
+
+
+def _known(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The keywords of a field that clients read as it is, less those they would refuse."""
+    checks = {**_NOTES, **_KNOWN[kind]}
+    shown = {key: value for key, value in schema.items() if key not in checks or checks[key](value)}
+    if kind == "string" and shown.get("format") not in FORMATS:
+        shown.pop("format", None)
+    if "default" in shown and not _DEFAULTS.get(kind, _is_texts)(shown["default"]):
+        del shown["default"]
+    return shown
+
+
+def _foreign(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a field keeps when it is shown as another kind."""
+    return {
+        key: value
+        for key, value in schema.items()
+        if key not in _RULES and (key not in _NOTES or isinstance(value, str))
+    }
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _label(value: object) -> str:
+    """How a choice is written: text as it is, anything else as its JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
