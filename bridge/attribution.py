@@ -34,6 +34,7 @@ each run that finishes leaves the set, which is judged again at once:
     one                                                      it is that one; a ghost's is refused                 (3, 8)
     several, 100 ms after it came, of which one may ask      that one, inferred (strict: refuse)                  (4)
     several, 100 ms after it came, the one is a ghost        keep waiting: there is no hurry to refuse
+    the same, but another has run twice as long as ever      keep waiting: it may be that one, for all its quiet
     several, 2 s after it came                               refuse, and take each for a tool that asks           (5)
 
 A run that ends while an ask of its own is open was not the asker, if anybody else can have been: its client is spared
@@ -369,9 +370,9 @@ class Attribution:
         return first or list(asked.candidates)
 
     def _overran(self, run: Run, now: float) -> bool:
-        """The run of a quiet tool takes longer than any before it: as if it waited for something."""
+        """The run of a quiet tool takes twice as long as any before it: as if it waited for something."""
         longest = self.knowledge.longest_run(run.tool) if run.tool is not None else None
-        return longest is not None and run.state is RUNNING and now - run.sent_at - run.paused > longest
+        return longest is not None and run.state is RUNNING and now - run.sent_at - run.paused > 2 * longest
 
     # -- verdicts -----------------------------------------------------------------------------------------------------
 
