@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import anyio
 
 from legacy.errors import SessionClosed
-from legacy.messages import Ask, Failure, Lost, Reply, Result
+from legacy.messages import Ask, Lost, Reply
+from legacy.replies import as_int, reply_of
 from legacy.transports.base import Transport
 from legacy.wire import blame, encode
 
 ASKS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 _REMEMBERED = 256
-_INTERNAL_ERROR = -32603
 
 
 class Listener(Protocol):
@@ -303,7 +303,7 @@ class Session:
             self._guarded(self._listener.withdrawn, self, ask)
             return
         if method == "notifications/progress":
-            token = _int(params.get("progressToken"))
+            token = as_int(params.get("progressToken"))
             if token is not None and 0 < token < self._next_id:
                 request_id = token
         self._guarded(self._listener.notified, self, method, params, request_id)
@@ -312,12 +312,12 @@ class Session:
         if message.get("id") is None:
             error = message.get("error")
             code = error.get("code") if isinstance(error, dict) else None
-            self._log.warning("the server reported an error that belongs to no request, code %r", _int(code))
+            self._log.warning("the server reported an error that belongs to no request, code %r", as_int(code))
             return
-        response_id = _int(message["id"])
+        response_id = as_int(message["id"])
         on_reply = self._pending.pop(response_id, None) if response_id is not None else None
         if on_reply is not None:
-            self._guarded(on_reply, _reply_of(message))
+            self._guarded(on_reply, reply_of(message))
         elif response_id in self._ghosts:
             assert response_id is not None
             self._ghosts.discard(response_id)
@@ -346,35 +346,3 @@ class Session:
             call(*args)
         except Exception as error:
             self._log.error("%s failed: %s", getattr(call, "__qualname__", "a listener"), blame(error))
-
-
-def _int(value: Any) -> int | None:
-    """An id of ours as a server may echo it: a number, or its text."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
-        return int(value)
-    return None
-
-
-def _reply_of(message: dict[str, Any]) -> Reply:
-    """``error: null`` beside a result is no error; nor is ``result: null`` beside an error a result."""
-    error = message.get("error")
-    if error is None:
-        result = message.get("result")
-        if result is None:
-            return Result({})
-        if isinstance(result, dict):
-            return Result(result)
-        return Failure(_INTERNAL_ERROR, "The server answered with a result that is not an object.")
-    if not isinstance(error, dict):
-        return Failure(_INTERNAL_ERROR, error if isinstance(error, str) else "The server answered with an error.")
-    code = _int(error.get("code"))
-    text = error.get("message")
-    return Failure(
-        code if code is not None else _INTERNAL_ERROR,
-        text if isinstance(text, str) else "The server answered with an error that has no message.",
-        error.get("data"),
-    )

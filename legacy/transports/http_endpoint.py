@@ -15,6 +15,9 @@ from legacy.transports.http_wire import ACCEPT_BOTH, ACCEPT_EVENTS, same_origin,
 
 _REDIRECTS = frozenset({301, 302, 307, 308})
 _MOST_REDIRECTS = 3
+_IDLE = 4.0
+"""Shorter than servers keep idle connections (5 s is common): a request on one that they are closing is a request
+whose outcome is unknown."""
 _MOST_OF_ERROR = 64 * 1024
 
 
@@ -96,7 +99,7 @@ def new_client(limits: Limits) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         verify=_tls(),
         timeout=httpx.Timeout(None, connect=limits.connect, write=limits.post_wait),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=_IDLE),
         # Compressed event streams are held back by what compresses them.
         headers={"accept-encoding": "identity", "user-agent": "mrtr-bridge"},
         follow_redirects=False,

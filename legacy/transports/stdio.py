@@ -24,6 +24,7 @@ from legacy.framing import LineFramer
 from legacy.targets import Limits, StdioTarget
 from legacy.transports.base import Ping, Receiver
 from legacy.transports.process import Child, ending
+from legacy.transports.watchdog import Watchdog
 from legacy.wire import decode, describe, encode, messages, printable
 
 _STDERR_LINE = 4096
@@ -55,6 +56,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._stdout = LineFramer(limits.max_message)
         self._stderr = Stderr(self._log)
         self._child: Child
+        self._watchdog = Watchdog()
         self._stdin: asyncio.WriteTransport
         self._loop: asyncio.AbstractEventLoop
         self._stdout_open = True
@@ -73,7 +75,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
         try:
             # Shielded: half-started, it would be killed without its group.
             with anyio.CancelScope(shield=True):
-                transport, _ = await self._loop.subprocess_exec(
+                await self._loop.subprocess_exec(
                     lambda: self,
                     program,
                     *self._target.command[1:],
@@ -83,8 +85,8 @@ class StdioTransport(asyncio.SubprocessProtocol):
                 )
         except (OSError, ValueError) as error:
             raise CannotStart(_why(self._target, error)) from error
-        self._child = Child(transport, self._exited)
-        self._stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        with anyio.CancelScope(shield=True):
+            await self._watchdog.start(self._child.pid, self._limits.eof_grace, self._limits.term_grace, self._log)
         self._log.debug("started process %d", self._child.pid)
         return self
 
@@ -96,6 +98,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
             self._timer.cancel()
         with anyio.CancelScope(shield=True):
             await self._child.end(self._stdin, self._limits, self._log)
+            await self._watchdog.dismiss(self._limits.kill_grace)
         self._stderr.end(self._log)
 
     def send(self, message: dict[str, Any], request_id: int | None = None) -> None:
@@ -116,6 +119,12 @@ class StdioTransport(asyncio.SubprocessProtocol):
         """Nothing to do: the channel has been there from the start."""
 
     # --- asyncio.SubprocessProtocol ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The child runs; comes before all other callbacks."""
+        process = cast("asyncio.SubprocessTransport", transport)
+        self._child = Child(process, self._exited)
+        self._stdin = cast("asyncio.WriteTransport", process.get_pipe_transport(0))
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Bytes from stdout (1) or stderr (2)."""

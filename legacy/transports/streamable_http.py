@@ -16,12 +16,12 @@ from typing import Any
 import anyio
 import httpx
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from legacy.framing import EventDecoder
 from legacy.targets import HttpTarget, Limits
 from legacy.transports.base import Ping, Receiver
 from legacy.transports.http_endpoint import Endpoint, RefusedRedirect, new_client
+from legacy.transports.http_pushes import Pushes
 from legacy.transports.http_streams import Streams
 from legacy.transports.http_wire import (
     ACCEPT_EVENTS,
@@ -42,7 +42,6 @@ _UNCONNECTED = (
     httpx.UnsupportedProtocol,
     RefusedRedirect,
 )
-_Push = tuple[bytes, str, anyio.Event]
 
 
 class StreamableHttpTransport:
@@ -65,10 +64,7 @@ class StreamableHttpTransport:
         self._tasks: TaskGroup
         self._endpoint: Endpoint
         self._streams: Streams
-        self._queue: MemoryObjectSendStream[_Push]
-        self._latest = anyio.Event()
-        self._latest.set()
-        self._unsent = 0
+        self._pushes: Pushes
         self._posts: dict[int, anyio.CancelScope] = {}
         self._undecided: set[int] = set()
         self._refused: dict[int, str] = {}
@@ -92,18 +88,18 @@ class StreamableHttpTransport:
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[StreamableHttpTransport]:
-        self._queue, queued = anyio.create_memory_object_stream[_Push](float("inf"))
         async with new_client(self._limits) as client:
             self._endpoint = Endpoint(self._target, client)
             self._streams = Streams(self._endpoint, self._receiver, self._limits, self._log, self._gone)
             try:
                 async with anyio.create_task_group() as self._tasks:
-                    self._tasks.start_soon(self._send_in_order, queued)
+                    self._pushes = Pushes(self._endpoint, self._tasks, self._limits, self._log, self._gone)
+                    self._tasks.start_soon(self._pushes.run)
                     try:
                         yield self
                     finally:
-                        with anyio.move_on_after(self._limits.delete_wait, shield=True):
-                            await self._latest.wait()  # the last answers, and what was cancelled
+                        with anyio.CancelScope(shield=True):  # the last answers, and what was cancelled
+                            await self._pushes.flushed(self._limits.delete_wait)
                         self._tasks.cancel_scope.cancel()
             finally:
                 with anyio.move_on_after(self._limits.delete_wait, shield=True):
@@ -119,12 +115,10 @@ class StreamableHttpTransport:
             self._undecided.add(request_id)
             self._tasks.start_soon(self._request, body, method, request_id)
             return
-        self._unsent += len(body)
-        if self._unsent > self._limits.max_unsent:
-            self._tasks.start_soon(self._lose, f"takes no messages; {self._unsent} bytes wait for it")
+        if self._pushes.unsent > self._limits.max_unsent:
+            self._tasks.start_soon(self._lose, f"takes no messages; {self._pushes.unsent} bytes wait for it")
             return
-        self._latest = anyio.Event()
-        self._queue.send_nowait((body, method, self._latest))
+        self._pushes.put(body, method)
 
     def drop(self, request_id: int) -> None:
         """Close the request's stream."""
@@ -139,8 +133,7 @@ class StreamableHttpTransport:
     async def ready(self, ping: Ping) -> None:
         """Once ``initialized`` was taken: open the GET stream, since servers drop what they cannot send, and find out
         whether the server can take a POST beside it."""
-        with anyio.move_on_after(self._limits.post_wait):
-            await self._latest.wait()
+        await self._pushes.flushed(self._limits.post_wait)
         await self._open_get()
         if not self.unlabelled or await ping(self._limits.ping_wait) or self._dying:
             return
@@ -272,33 +265,6 @@ class StreamableHttpTransport:
             f"The connection to the server {self._name!r} for {method} {what}; whether it was carried out is unknown.",
             processed=True,
         )
-
-    # --- answers and notifications ---
-
-    async def _send_in_order(self, queued: MemoryObjectReceiveStream[_Push]) -> None:
-        async for body, method, done in queued:
-            self._tasks.start_soon(self._push, body, method, done)
-            with anyio.move_on_after(self._limits.order_wait):
-                await done.wait()
-
-    async def _push(self, body: bytes, method: str, done: anyio.Event) -> None:
-        try:
-            with anyio.fail_after(self._limits.post_wait):
-                async with self._endpoint.open("POST", body) as response:
-                    if response.is_success:
-                        return
-                    refusal = await self._endpoint.body(response)
-                    had_session = self._endpoint.session_id is not None
-                    if session_is_gone(response.status_code, refusal, had_session=had_session):
-                        self._gone()
-                    self._log.warning("the server answered %s with HTTP %s", method, status_line(response))
-        except (httpx.RequestError, RefusedRedirect, TimeoutError) as error:
-            self._log.warning("%s may not have reached the server: %s", method, type(error).__name__)
-        except Exception as error:
-            self._log.error("%s failed here: %s", method, blame(error))
-        finally:
-            self._unsent -= len(body)
-            done.set()
 
     # --- the end ---
 

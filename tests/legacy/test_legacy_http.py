@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 
 from legacy.errors import CannotStart
 from legacy.messages import Failure, Lost, Result
@@ -408,3 +409,75 @@ async def test_what_is_no_url_is_refused() -> None:
         async with connected(HttpTarget("ftp://example.org")):
             pass
     assert "http://" in str(cause(caught.value))
+
+
+async def test_a_connection_that_breaks_after_the_request_was_written_is_not_tried_again() -> None:
+    server = HttpServer()
+    taken: list[bytes] = []
+
+    async def cut(stream: SocketStream) -> None:
+        async with stream:
+            taken.append(await stream.receive())
+
+    async with serving(server), connected(server.target) as session:
+        listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listener.serve, cut)
+            port = listener.extra(SocketAttribute.local_port)
+
+            async def elsewhere(x: Exchange) -> None:
+                raise AssertionError("not reached")
+
+            server.on_call = elsewhere
+            endpoint = session._transport._endpoint  # type: ignore[attr-defined]
+            endpoint.url = endpoint.url.copy_with(port=port)
+            reply = await session.request("tools/call", timeout=5)
+            tasks.cancel_scope.cancel()
+        assert isinstance(reply, Lost)
+        assert reply.processed
+        assert len(taken) == 1
+        endpoint.url = endpoint.url.copy_with(port=server.port)
+
+
+async def test_a_slow_acknowledgement_holds_no_later_answer_up() -> None:
+    server = HttpServer()
+
+    async def push(x: Exchange) -> None:
+        if x.message.get("id") == 1:
+            await eventually(lambda: len(server.pushed()) == 2)
+        await x.answer(202)
+
+    async def call(x: Exchange) -> None:
+        await ask(x, 1)
+        await ask(x, 2)
+        await eventually(lambda: len(server.pushed()) == 2)
+        await respond(x, {})
+        await x.end()
+
+    server.on_call, server.on_push = call, push
+    ears = Ears(on_ask=lambda session, ask: session.answer(ask, {"action": "accept"}))
+    async with serving(server), connected(server.target, ears) as session:
+        assert await session.request("tools/call", timeout=5) == Result({})
+        assert [message["id"] for message in server.pushed()] == [1, 2]
+
+
+async def test_cancelling_the_owner_closes_the_streams_and_deletes_the_session() -> None:
+    server = HttpServer()
+    closed = 0
+
+    async def held(x: Exchange) -> None:
+        nonlocal closed
+        await hold(x)
+        closed += 1
+
+    server.on_get = server.on_call = held
+    async with serving(server):
+        with anyio.CancelScope() as scope:
+            async with connected(server.target) as session:
+                _, replies = start(session, "tools/call")
+                await eventually(lambda: any(x.method == "tools/call" for x in server.seen))
+                scope.cancel()
+                await anyio.sleep(10)
+        assert isinstance(replies[0], Lost)
+        assert len(server.verbs("DELETE")) == 1
+        await eventually(lambda: closed == 2)

@@ -320,3 +320,46 @@ async def test_half_an_emoji_and_broken_utf_8_still_arrive() -> None:
     async with connected(target) as session:
         assert await session.request("tools/call", timeout=5) == Result({"text": "?"})
         assert await session.request("tools/call", timeout=5) == Result({"text": "\ufffd"})
+
+
+async def test_cancelling_a_start_ends_the_process(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    with anyio.move_on_after(0.7):
+        async with connected(server(f"open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)")):
+            pass
+    assert group_is_gone(int(note.read_text()))
+
+
+BRIDGE = """
+import os, sys, anyio
+from legacy.targets import StdioTarget
+from tests.legacy.support import connected
+async def main():
+    target = StdioTarget((sys.executable, "-c", sys.argv[1]), env=dict(os.environ))
+    async with connected(target, eof_grace=1, term_grace=1) as s:
+        reply = await s.request("tools/call", timeout=5)
+        print(reply.value["pid"], flush=True)
+        await anyio.sleep(60)
+anyio.run(main)
+"""
+
+
+async def test_when_the_bridge_is_killed_the_server_is_ended_too() -> None:
+    body = """
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        welcome()
+        m = hear()
+        say(id=m["id"], result={"pid": os.getpid()})
+        time.sleep(60)
+    """
+    bridge = await anyio.open_process(
+        [sys.executable, "-c", BRIDGE, PRELUDE + textwrap.dedent(body)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=None,
+    )
+    assert bridge.stdout is not None
+    pid = int(await bridge.stdout.receive())
+    bridge.kill()
+    await bridge.aclose()
+    assert not group_is_gone(pid)
+    await eventually(lambda: group_is_gone(pid), 10)
