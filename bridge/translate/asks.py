@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -81,9 +81,9 @@ class Unpresentable:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer for the server."""
+    """The answer for the server. (Never in a ``repr``: it may be a secret.)"""
 
-    result: dict[str, Any]
+    result: dict[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Mismatch:
 
     reason: str
     """A line for the person who is asked again."""
-    raw: dict[str, Any]
+    raw: dict[str, Any] = field(repr=False)
     """The answer for the server all the same, mapped back as far as it could be."""
 
 

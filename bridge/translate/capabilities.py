@@ -1,8 +1,8 @@
 """What clients and servers can do, across the eras.
 
-A legacy server learns what its client can do once, in ``initialize``; a modern client says it with every request. So a
-client's capabilities are reduced to a `Profile` of known flags, by which sessions are kept: varying anything else starts
-no session. The other way, `discover` turns a legacy server's capabilities into modern ones [server/discover].
+A legacy server learns what its client can do once, in ``initialize``; a modern client says it with every request. So
+a client's capabilities are reduced to a `Profile` of known flags, by which sessions are kept: varying anything else
+starts no session. The other way, `discover` turns a legacy server's capabilities into modern ones [server/discover].
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def discover(
     """The ``capabilities`` of `server/discover` for a server that declared these at ``protocol_version``.
 
     ``streams``: whether a listen stream could bring ``list_changed`` and ``updated``; where none can, nothing may say
-    that they come. ``completions``: whether the server has the method though its revision (2024-11-05) could not say so.
+    that they come. ``completions``: whether the server has the method, though its revision (2024-11-05) had no way to
+    say so.
     """
     modern: dict[str, Any] = {}
     for name, capability in legacy_capabilities.items():

@@ -1,8 +1,8 @@
 """Whether a form's content fits the server's schema, and what to tell the person who filled it in.
 
-JSON Schema 2020-12 by `jsonschema`, with nothing fetched. The server has the last word anyway: where its schema cannot be
-judged here (an unknown ``$ref``, a keyword of the wrong type, a pattern of another dialect or one that could take for
-ever), the content counts as fitting. Reasons name fields and rules, never what was entered.
+JSON Schema 2020-12 by `jsonschema`, with nothing fetched. The server has the last word anyway: where its schema cannot
+be judged here (an unknown ``$ref``, a keyword of the wrong type, a pattern of another dialect or one that could take
+for ever), the content counts as fitting. Reasons name fields and rules, never what was entered.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _skip(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Va
 _NOWHERE: Final[Registry[Any]] = Registry()
 """References to other documents lead nowhere, instead of to the network."""
 _FORMATS: Final = FormatChecker(formats=("date", "email"))
-_Validator: Final = extend(Draft202012Validator, {"pattern": _pattern, "patternProperties": _skip})
+_Validator: Final = extend(Draft202012Validator, {"pattern": _pattern, "patternProperties": _skip})  # type: ignore[no-untyped-call]
 
 _RULES: Final[dict[str, Callable[[Any], str]]] = {
     "const": lambda _: "must be the one value offered",

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from bridge.translate.schemas import PRIMITIVE, Unfit, normal, options_of
@@ -60,6 +60,12 @@ def _is_count(value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _is_both(value: object) -> bool:
+    return (
+        isinstance(value, list) and [item for item in value if isinstance(item, bool)] == value and len(set(value)) == 2
+    )
 
 
 def _is_texts(value: object) -> bool:
@@ -102,8 +108,7 @@ class Field:
     def back(self, value: Any) -> Any:
         """The server's value for the client's. What cannot be mapped stays, for the server's schema to judge."""
         if self.lines_of is not None and isinstance(value, str):
-            items = [line.strip() for line in _LINE_ENDS.split(value)]
-            return [_item(item, self.lines_of) for item in items if item]
+            return _items(value, self.lines_of)
         if isinstance(value, str):
             return self.values.get(value, value)
         if isinstance(value, list) and self.values:
@@ -118,28 +123,27 @@ def fit(root: Mapping[str, Any], original: object, *, required: bool) -> Field:
         Unfit: there is no way to show it; the message continues a sentence that began with the field's name.
     """
     node = normal(root, original)
-    schema = node.schema
-    kind = schema.get("type")
-    optional = {"nullable": True, "when_absent": None if required else ABSENT} if node.nullable else {}
-    shown: Field
-    if "const" in schema or "enum" in schema or options_of(schema) is not None and kind not in ("array", "object"):
-        shown = _choice(schema, required)
-    elif kind in PRIMITIVE:
-        shown = Field(_known(schema, str(kind)), required)
-    elif kind == "array":
-        shown = _several(root, schema, required)
-    elif kind == "object" or "properties" in schema:
-        raise Unfit("is an object, and forms are flat")
-    elif kind == "null":
-        raise Unfit("takes nothing but null")
-    else:
-        raise Unfit("has no type that a form can show")
+    shown = _shown(root, node.schema, required)
     if node.nullable:
-        shown = Field(shown.schema, False, lines_of=shown.lines_of, values=shown.values, **optional)
-    if shown.schema == original:
-        assert isinstance(original, dict)
-        shown = Field(original, shown.required, shown.nullable, shown.when_absent, shown.lines_of, shown.values)
-    return shown
+        shown = replace(shown, required=False, nullable=True, when_absent=None if required else ABSENT)
+    return replace(shown, schema=original) if isinstance(original, dict) and shown.schema == original else shown
+
+
+def _shown(root: Mapping[str, Any], schema: dict[str, Any], required: bool) -> Field:
+    kind = schema.get("type")
+    if kind == "boolean" and _is_both(schema.get("enum")):
+        return Field(_known(schema, "boolean"), required)
+    if kind not in ("array", "object") and ({"const", "enum"} & schema.keys() or options_of(schema) is not None):
+        return _choice(schema, required)
+    if kind in PRIMITIVE:
+        return Field(_known(schema, str(kind)), required)
+    if kind == "array":
+        return _several(root, schema, required)
+    if kind == "object" or "properties" in schema:
+        raise Unfit("is an object, and forms are flat")
+    if kind == "null":
+        raise Unfit("takes nothing but null")
+    raise Unfit("has no type that a form can show")
 
 
 # -- choices ----------------------------------------------------------------------------------------------------------
@@ -280,13 +284,16 @@ def _lines(schema: dict[str, Any], kind: str, required: bool) -> Field:
     default = schema.get("default")
     if isinstance(default, list):
         texts = [_label(item) for item in default if _is_scalar(item)]
-        if len(texts) == len(default) and all(
-            _item(text.strip(), kind) == item for text, item in zip(texts, default, strict=True)
-        ):
-            if not any(_LINE_ENDS.search(text) for text in texts):
-                shown["default"] = "\n".join(texts)
+        text = "\n".join(texts)
+        if _items(text, kind) == default:
+            shown["default"] = text
     empty: Any = [] if required and not least else ABSENT
     return Field(shown, required and bool(least), when_absent=empty, lines_of=kind)
+
+
+def _items(text: str, kind: str) -> list[Any]:
+    lines = [line.strip() for line in _LINE_ENDS.split(text)]
+    return [_item(line, kind) for line in lines if line]
 
 
 def _item(text: str, kind: str) -> Any:

@@ -1,7 +1,8 @@
-"""``requestedSchema``: a legacy form as 2026-07-28 has it, its answer as the server meant it, and whether that is right.
+"""``requestedSchema``: a legacy form as 2026-07-28 has it, its answer as the server meant it, and whether that fits.
 
-`bring` shows each field by `bridge.translate.fields`; a form that is within the subset already is shown as the very object
-that the server sent. `Form.back` undoes what `bring` did, and `Form.fault` checks the result against the *original* schema.
+`bring` shows each field by `bridge.translate.fields`; a form that is within the subset already is shown as the very
+object that the server sent. `Form.back` undoes what `bring` did, and `Form.fault` checks the result against the
+*original* schema [client/elicitation, Requested Schema].
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def content_fault(content: object) -> str | None:
     """What is wrong with a block or a list of blocks."""
     for block in content if isinstance(content, list) else [content]:
         kind = block.get("type") if isinstance(block, dict) else None
-        if not isinstance(kind, str) or kind not in BLOCKS:
+        if not isinstance(block, dict) or not isinstance(kind, str) or kind not in BLOCKS:
             return "must be made of text, image, audio, tool_use or tool_result blocks"
         for name, fits in BLOCKS[kind].items():
             if not fits(block.get(name)):
@@ -113,7 +113,8 @@ def down(content: Any, protocol_version: str, *, with_tools: bool) -> dict[str, 
     kinds = _ONE_BLOCK.get(protocol_version)
     blocks: list[dict[str, Any]] = content if isinstance(content, list) else [content]
     if kinds is None:
-        return _single(blocks) or content if not with_tools else content  # type: ignore[no-any-return]
+        whole: dict[str, Any] | list[Any] = content
+        return whole if with_tools else _single(blocks) or whole
     for block in blocks:
         if block["type"] not in kinds:
             return f"The model answered with {block['type']} content, which {protocol_version} does not have."

@@ -23,7 +23,7 @@ _NOTES: Final = ("title", "description", "default")
 
 
 class Unfit(Exception):
-    """A form, or a field of it, that no modern client can show; the message is a sentence without the field's values."""
+    """A form, or a field of it, that no modern client can show; the message says which and why, without any values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _merged(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     return {**common, "type": types.pop()}
 
 
-def _choices(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _choices(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A schema's choices as titled options, whichever way it writes them."""
     options = options_of(schema)
     if options is not None:
@@ -175,10 +175,10 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     elif "const" in schema:
         yield schema if "title" in schema else {**schema, "title": str(schema["const"])}
     elif isinstance(schema.get("enum"), list):
+        values = schema["enum"]
         names = schema.get("enumNames")
-        for place, value in enumerate(schema["enum"]):
-            named = isinstance(names, list) and place < len(names) and isinstance(names[place], str)
-            yield {"const": value, "title": names[place] if named else str(value)}
+        titles = names if isinstance(names, list) and len(names) == len(values) else values
+        yield from ({"const": value, "title": str(title)} for value, title in zip(values, titles, strict=True))
 
 
 def _over(node: Node, outer: dict[str, Any]) -> Node:
@@ -199,14 +199,14 @@ def _without_null(schema: dict[str, Any], nullable: bool = False) -> Node:
             real = ["number"]
         if len(real) > 1:
             raise Unfit("takes values of several kinds")
-        nullable = nullable or len(real) < len(kinds)
+        nullable = nullable or "null" in kinds
         flat["type"] = real[0] if real else "null"
     if isinstance(enum, list) and None in enum:
         names = flat.get("enumNames")
         if isinstance(names, list) and len(names) == len(enum):
             flat["enumNames"] = [name for name, value in zip(names, enum, strict=True) if value is not None]
         flat["enum"] = [value for value in enum if value is not None]
-        nullable = isinstance(kinds, list) and "null" in kinds or kinds is None
+        nullable = kinds is None or (isinstance(kinds, list) and "null" in kinds)
         if not flat["enum"]:
             flat = {**_less(flat, "enum"), "type": "null"}
     elif isinstance(enum, list):
