@@ -100,7 +100,8 @@ class Channel:
 
     @property
     def holders(self) -> list[Run]:
-        """Runs that hold the turn; more than one only if one of them resumed without it (impatience)."""
+        """Runs that took the turn. Of those that still need one (`Turns.needs_turn`) there is more than one only if one
+        of them resumed without waiting for it any longer."""
         return [run for run in self.open if run.turn]
 
 

@@ -1,0 +1,140 @@
+"""Runs a bridge behind one of its faces until it is told to stop: the event loop, signals, and an orderly end.
+
+Whatever ends it (end of stdin, SIGTERM, SIGINT, a fault), every session is closed before the process is, in bounded time.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from bridge.keyring import KeyRing
+from bridge.serving import Bridge
+from bridge.settings import Server
+from bridge.settings_http import CannotListen, HttpOptions
+
+log = logging.getLogger("mrtr.app")
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GRACE = 5
+"""Seconds that open requests get when the HTTP face is told to stop."""
+CLOSE_WITHIN = 10.0
+"""Seconds that all sessions together get to end; each has its own bound below this."""
+
+
+def run_stdio(server: Server, ring: KeyRing) -> int:
+    """Serve a client on stdin and stdout until stdin ends; the exit code."""
+    from modern.stdio import StdioSettings, serve_stdio
+
+    async def main() -> int:
+        async with bridge_running(server, ring) as bridge, anyio.create_task_group() as tasks:
+            tasks.start_soon(_on_signal, tasks.cancel_scope.cancel)
+            await serve_stdio(bridge, StdioSettings(ready=bridge.ready))
+            tasks.cancel_scope.cancel()
+        return 0
+
+    return _run(main)
+
+
+def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
+    """Serve clients over HTTP until told to stop; the exit code."""
+    import uvicorn
+
+    from bridge.settings_http import bind
+    from modern.http import HttpFace, HttpSettings
+    from modern.http_app import Endpoint
+
+    try:
+        listener = bind(options)
+    except CannotListen as error:
+        print(f"mrtr-bridge: {error}", file=sys.stderr)
+        return 1
+    port = listener.getsockname()[1]
+
+    class Uvicorn(uvicorn.Server):
+        """Leaves signals to us, since its own handling ends the process before the sessions are closed."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    async def main() -> int:
+        async with bridge_running(server, ring) as bridge, anyio.create_task_group() as tasks:
+            face = HttpFace(
+                bridge,
+                HttpSettings(
+                    max_body=options.max_body,
+                    allowed_hosts=options.allowed_hosts,
+                    allowed_origins=options.allowed_origins,
+                    identify=options.identify,
+                ),
+            )
+            config = uvicorn.Config(
+                Endpoint(face),
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=GRACE,
+            )
+            web = Uvicorn(config)
+
+            def stop() -> None:
+                bridge.stop_listening()
+                web.should_exit = True
+
+            tasks.start_soon(_on_signal, stop)
+            print(f"mrtr-bridge is ready: {options.url(port)}", file=sys.stderr, flush=True)
+            await web.serve(sockets=[listener])
+            tasks.cancel_scope.cancel()
+        return 0
+
+    return _run(main)
+
+
+@asynccontextmanager
+async def bridge_running(server: Server, ring: KeyRing) -> AsyncIterator[Bridge]:
+    """A bridge and the tasks it owns; on leaving, everything it started has ended."""
+    async with anyio.create_task_group() as tasks:
+        bridge = Bridge(server, ring, tasks)
+        tasks.start_soon(bridge.sweep)
+        try:
+            yield bridge
+        finally:
+            with anyio.move_on_after(CLOSE_WITHIN, shield=True):
+                await bridge.close()
+            tasks.cancel_scope.cancel()
+
+
+async def _on_signal(stop: Callable[[], Any]) -> None:
+    """Call ``stop`` at the first SIGINT or SIGTERM; a second one ends the process at once."""
+    if sys.platform == "win32":
+        for number in STOP_SIGNALS:
+            signal.signal(number, lambda *_: stop())
+        await anyio.sleep_forever()
+    with anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
+        async for number in signals:
+            log.info("stopping: %s", signal.Signals(number).name)
+            stop()
+            break
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    await anyio.sleep_forever()
+
+
+def _run(main: Callable[[], Awaitable[int]]) -> int:
+    return anyio.run(main, backend_options={"use_uvloop": _has_uvloop()})
+
+
+def _has_uvloop() -> bool:
+    try:
+        import uvloop  # noqa: F401
+    except ImportError:
+        return False
+    return True

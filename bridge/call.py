@@ -1,0 +1,480 @@
+"""The heart: a call that suspends while its client finds the answers.
+
+Theory of operation
+===================
+
+A *call* is one modern request over all its rounds. The old server sees one request that takes long; the new client sees
+one, two or ten short ones (*legs*). Between them stands a coroutine, `Call._serve`, that is suspended wherever the call
+has to wait. It does no I/O and knows no clock: it is fed events (`Call.feed`) and hands out commands. Whoever feeds it
+carries them out in their order.
+
+    waiting ──Sent──▶ running ──Asked──▶ gathering ──(sibling wait)──▶ suspended ──answers──▶ resuming ──▶ running …
+                         └───────────────Replied / Unserved / nobody waits any more / expired───────────────▶ done
+
+* **waiting**: no session yet, or not this call's turn. Time does not count against the server.
+* **running**: the server works. When it says nothing for ``limits.silence`` the call fails.
+* **gathering**: the server asked. Asks that arrive together are asked together, since clients count rounds; how long to
+  wait for siblings is known to `sibling_wait`, per tool.
+* **suspended**: the client was shown the round and its leg has ended; no leg is open. Whatever the server does meanwhile
+  is kept for the retry: a further ask joins the next round, a result is what the retry comes to.
+* **resuming**: answers are here; the call waits for its session's turn, then delivers them.
+
+Roots that a server asked for outside any call come first: such a call is suspended before it is sent at all.
+
+**Steps.** The round that a client can answer now is ``step``; its token names it. A step is consumed when an answer of it
+goes to the server. The same token with the same answers then means the same leg once more: it gets the same outcome, and
+waits for it if need be. With other answers, or a step later, the token is spent [basic/patterns/mrtr, single use].
+
+**Nothing waits for ever.** A round expires with the longest of its asks, a call with ``limits.call_ttl``. At its end the
+server hears ``notifications/cancelled`` for the call first, then `cancel` for elicitations and an error for the rest.
+
+**A client that goes away cancels** [basic/patterns/cancellation]: when the last open leg is gone, the call is, after
+``limits.disconnect_grace``. A suspended call has no open leg to lose.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Generator
+from enum import Enum
+from math import inf
+from typing import Any
+
+from bridge import outcomes as o
+from bridge.rounds import Delivery, Outstanding, Refusal
+from bridge.settings import Limits
+from bridge.translate import errors
+from bridge.translate.capabilities import Profile
+from legacy.messages import Ask, Failure, Lost, Result
+from modern.errors import INTERNAL_ERROR, ProtocolError
+
+CANCELLED_ANSWER = {"action": "cancel"}
+NO_ANSWER = -32603
+NO_ANSWER_MESSAGE = "The client did not answer."
+
+
+class Phase(Enum):
+    """Where the coroutine is suspended."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    GATHERING = "gathering"
+    SUSPENDED = "suspended"
+    RESUMING = "resuming"
+    DONE = "done"
+
+
+class StepUsed(Exception):
+    """The token's step was consumed already, with other answers or too long ago."""
+
+
+class _Over(Exception):
+    """The call has come to its end; ``outcome`` None when nobody is left to hear it."""
+
+    def __init__(self, outcome: o.Complete | o.Failed | None, *, cancel: str | None = None) -> None:
+        self.outcome = outcome
+        self.cancel = cancel
+
+
+@types.coroutine
+def _next_event() -> Generator[None, o.Event, o.Event]:
+    """Suspend the call's coroutine until something happens to it."""
+    return (yield)
+
+
+class Call:
+    """One modern request being served.
+
+    Invariants: at most one outcome per leg; ``step`` only rises; once done, nothing is outstanding and every event is
+    ignored; ``deadline`` is always finite until then.
+    """
+
+    __slots__ = (
+        "_abandoned_at",
+        "_asked_at",
+        "_beats",
+        "_begun",
+        "_consumed",
+        "_coroutine",
+        "_declared",
+        "_delivering",
+        "_ends_at",
+        "_expires_at",
+        "_heard_at",
+        "_last",
+        "_leg_since",
+        "_legs",
+        "_limits",
+        "_missing",
+        "_next_beat",
+        "_now",
+        "_out",
+        "_turn_given",
+        "_version",
+        "_wait",
+        "method",
+        "outcome",
+        "outstanding",
+        "phase",
+        "profile",
+        "step",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        profile: Profile,
+        limits: Limits,
+        sibling_wait: Callable[[], float],
+        declared: Callable[[], dict[str, Any]],
+        now: float,
+    ) -> None:
+        self.method = method
+        self.profile = profile
+        """What the client of the latest leg declared."""
+        self.phase = Phase.WAITING
+        self.outcome: o.Complete | o.Failed | None = None
+        self.outstanding = Outstanding()
+        self.step = 1
+        self._limits = limits
+        self._wait = sibling_wait
+        self._declared = declared
+        self._legs: list[o.LegId] = []
+        self._leg_since = now
+        self._last: o.Outcome | None = None
+        """What the consumed step has come to, once it has."""
+        self._consumed: tuple[int, object] | None = None
+        self._delivering: list[Delivery | Refusal] = []
+        self._missing: dict[str, Any] = {}
+        """Capabilities that the server asked for and the client lacks."""
+        self._version = ""
+        self._begun = False
+        self._turn_given = False
+        self._ends_at = now + limits.call_ttl
+        self._expires_at = inf
+        self._heard_at = now
+        self._asked_at = inf
+        self._abandoned_at = inf
+        self._next_beat = inf
+        self._beats = 0
+        self._out: list[o.Command] = []
+        self._now = now
+        self._coroutine = self._serve()
+
+    # -- what drives a call -------------------------------------------------------------------------------------------
+
+    def start(self, leg: o.LegId, now: float, roots_first: Ask | None = None) -> list[o.Command]:
+        """Begin; with ``roots_first``, the client is asked for its roots before the server hears of the call."""
+        self._now = now
+        self._legs.append(leg)
+        if roots_first is not None:
+            self.outstanding.add(roots_first)
+        return self._advance(None)
+
+    def feed(self, event: o.Event, now: float) -> list[o.Command]:
+        """Tell the call what happened; what it wants done about it."""
+        if self.phase is Phase.DONE:
+            return []
+        self._now = now
+        return self._advance(event)
+
+    def retry(self, leg: o.LegId, step: int, responses: object, profile: Profile, now: float) -> list[o.Command]:
+        """A leg came back with the token of ``step``.
+
+        Raises:
+            StepUsed: the step was consumed with other answers, or is forgotten.
+            ProtocolError: an answer has the wrong shape; nothing was taken, the token stays good.
+        """
+        if self._consumed is not None and step == self._consumed[0]:
+            if responses != self._consumed[1]:
+                raise StepUsed
+            if self._last is not None:
+                return [o.Settle(leg, self._last)]
+            if self.phase is Phase.DONE:
+                raise StepUsed
+            return self.feed(o.LegJoined(leg), now)
+        if step != self.step:
+            raise StepUsed
+        if self.outcome is not None:
+            return [o.Settle(leg, self.outcome)]
+        if self.phase is Phase.DONE:
+            raise StepUsed
+        if self.phase is Phase.SUSPENDED:
+            self._delivering = self.outstanding.take(responses, self._version)
+            self.profile = profile
+            if self._delivering:
+                self._consumed = (step, responses)
+                self._last = None
+                self.step += 1
+        commands = self.feed(o.LegJoined(leg), now)
+        if self.phase is Phase.SUSPENDED:
+            commands += self.feed(o.AnswersTaken(), now)
+        return commands
+
+    @property
+    def deadline(self) -> float:
+        """Monotonic seconds when the call wants a `Tick` at the latest."""
+        match self.phase:
+            case Phase.DONE:
+                return inf
+            case Phase.WAITING | Phase.RESUMING:
+                return min(self._ends_at, self._leg_ends_at, self._abandoned_at, self._expires_at)
+            case Phase.RUNNING:
+                silent_at = self._heard_at + self._limits.silence
+                return min(self._ends_at, silent_at, self._leg_ends_at, self._abandoned_at, self._expires_at)
+            case Phase.GATHERING:
+                return min(self._asked_at + self._wait(), self._ends_at, self._abandoned_at)
+            case Phase.SUSPENDED:
+                return min(self._expires_at, self._next_beat)
+
+    @property
+    def has_open_leg(self) -> bool:
+        return bool(self._legs)
+
+    @property
+    def expires_at(self) -> float:
+        """Monotonic seconds until when a token of the current step is good."""
+        return min(self._expires_at, self._ends_at)
+
+    @property
+    def _leg_ends_at(self) -> float:
+        return inf if self._limits.leg is None or not self._legs else self._leg_since + self._limits.leg
+
+    def _advance(self, event: o.Event | None) -> list[o.Command]:
+        self._out = out = []
+        try:
+            self._coroutine.send(event)  # type: ignore[arg-type]
+        except StopIteration:
+            pass
+        self._out = []
+        return out
+
+    # -- the coroutine ------------------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        try:
+            if self.outstanding:
+                await self._ask()
+                self._out.append(o.SettleRoots())
+                await self._until(o.RootsSettled)
+            self._begun = True
+            self._out.append(o.Begin())
+            sent = await self._until(o.Sent)
+            self._version = sent.protocol_version
+            self._heard_at = self._now
+            while True:
+                self.phase = Phase.RUNNING
+                event = await self._event()
+                if isinstance(event, o.Asked):
+                    await self._gather()
+                    await self._ask()
+        except _Over as over:
+            self._end(over)
+
+    async def _until(self, kind: type[Any]) -> Any:
+        self.phase = Phase.WAITING
+        while not isinstance(event := await self._event(), kind):
+            pass
+        return event
+
+    async def _gather(self) -> None:
+        """Wait for asks that belong together with the one that has come."""
+        self.phase = Phase.GATHERING
+        self._asked_at = self._now
+        while self.outstanding and self._now < self._asked_at + self._wait():
+            await self._event()
+        self._asked_at = inf
+
+    async def _ask(self) -> None:
+        """Round after round, until the server has an answer to everything it asked."""
+        while self.outstanding:
+            if self._legs and not self._show():
+                return  # nothing that this client could be asked
+            await self._suspended()
+            if self._delivering:
+                await self._deliver()
+                if self.outstanding:  # answers may make the server ask more; what is left waits for it
+                    await self._gather()
+
+    def _show(self) -> bool:
+        """End the open legs with a round; False when there was nothing to ask this client."""
+        requests, refusals = self.outstanding.present(self.profile)
+        for refusal in refusals:
+            self._refuse(refusal)
+        if not requests:
+            return False
+        self._expires_at = min(self._now + max(map(self._patience, self.outstanding.asks)), self._ends_at)
+        self._settle(o.InputRequired(requests, self.step, self._expires_at))
+        return True
+
+    async def _suspended(self) -> None:
+        """Until there are answers to deliver, a client to be shown the rest, or nothing left to ask."""
+        self.phase = Phase.SUSPENDED
+        if self._begun and not self._turn_given:
+            self._turn_given = True
+            self._out.append(o.Suspend())
+        self._next_beat = self._now + self._limits.ask_progress if self._wants_beats() else inf
+        if self._expires_at == inf:
+            self._expires_at = min(self._now + max(map(self._patience, self.outstanding.asks)), self._ends_at)
+        while self.outstanding:
+            event = await self._event()
+            if isinstance(event, o.AnswersTaken):
+                self._next_beat = inf
+                return
+            if isinstance(event, o.Tick) and self._now >= self._next_beat:
+                self._beat()
+        self._next_beat = inf
+        if self._begun and not self._delivering:  # the server took everything back and goes on by itself
+            self._turn_given = False
+            self._out.append(o.Resume())
+
+    async def _deliver(self) -> None:
+        """Take the turn again, then give the server its answers."""
+        if self._turn_given:
+            self._turn_given = False
+            self.phase = Phase.RESUMING
+            self._out.append(o.Resume())
+            while not isinstance(await self._event(), o.Resumed):
+                pass
+        self.phase = Phase.RUNNING
+        self._heard_at = self._now
+        delivering, self._delivering = self._delivering, []
+        for item in delivering:
+            if self._begun and not item.ask.open:
+                continue
+            if isinstance(item, Delivery):
+                self._out.append(o.Answer(item.ask, item.result))
+            else:
+                self._refuse(item)
+
+    async def _event(self) -> o.Event:
+        """The next event, after what holds in every phase was done about it."""
+        event = await _next_event()
+        match event:
+            case o.Replied(reply=reply):
+                raise _Over(self._final(reply))
+            case o.Unserved(error=error):
+                raise _Over(o.Failed(error))
+            case o.Asked(ask=ask):
+                self._heard_at = self._now
+                self.outstanding.add(ask)
+            case o.Withdrawn(ask=ask):
+                self.outstanding.discard(ask)
+                self._delivering = [item for item in self._delivering if item.ask is not ask]
+            case o.Heard():
+                self._heard_at = self._now
+            case o.LegJoined(leg=leg):
+                self._legs.append(leg)
+                self._leg_since = self._now
+                self._abandoned_at = self._expires_at = inf
+            case o.LegGone(leg=leg):
+                self._leg_gone(leg)
+            case o.GivenUp(reason=reason):
+                raise _Over(_failed(reason), cancel=reason)
+            case o.Tick():
+                self._check_time()
+        return event
+
+    def _leg_gone(self, leg: o.LegId) -> None:
+        if leg not in self._legs:
+            return
+        self._legs.remove(leg)
+        if not self._legs:
+            self._abandoned_at = self._now + self._limits.disconnect_grace
+            self._check_time()
+
+    def _check_time(self) -> None:
+        now = self._now
+        if now >= self._abandoned_at:
+            raise _Over(None, cancel="The client went away.")
+        if now >= min(self._ends_at, self._expires_at):
+            what = "was not continued in time" if not self._legs else "took longer than it may (--call-ttl)"
+            raise _Over(_failed(f"The call {what}; it was cancelled."), cancel="The call expired.")
+        if self.phase is Phase.RUNNING and now >= self._heard_at + self._limits.silence:
+            message = (
+                f"The server said nothing for {self._limits.silence:g} s (--timeout); the call was cancelled."
+                " Whether it had an effect is unknown."
+            )
+            raise _Over(_failed(message), cancel="The server was silent for too long.")
+        if now >= self._leg_ends_at:
+            self._expires_at = now + self._limits.sampling_ttl
+            self._settle(o.InputRequired({}, self.step, min(self._expires_at, self._ends_at)))
+
+    # -- small things -------------------------------------------------------------------------------------------------
+
+    def _settle(self, outcome: o.Outcome) -> None:
+        self._last = outcome
+        for leg in self._legs:
+            self._out.append(o.Settle(leg, outcome))
+        self._legs.clear()
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if refusal.required:
+            _merge(self._missing, refusal.required)
+        self._out.append(o.Refuse(refusal.ask, refusal.code, refusal.message))
+
+    def _patience(self, ask: Ask) -> float:
+        match ask.method:
+            case "elicitation/create":
+                return self._limits.elicitation_ttl
+            case "roots/list":
+                return self._limits.roots_ttl
+            case _:
+                return self._limits.sampling_ttl
+
+    def _wants_beats(self) -> bool:
+        return any(ask.progress_token is not None for ask in self.outstanding.asks)
+
+    def _beat(self) -> None:
+        self._beats += 1
+        self._next_beat = self._now + self._limits.ask_progress
+        self._out.extend(
+            o.AskProgress(ask, self._beats) for ask in self.outstanding.asks if ask.progress_token is not None
+        )
+
+    def _final(self, reply: Result | Failure | Lost) -> o.Complete | o.Failed:
+        """What the server's reply means to the client, given what it could not be asked."""
+        match reply:
+            case Result(value=value):
+                if self._missing and value.get("isError") is True:
+                    return o.Failed(errors.missing_capability(self._missing))
+                return o.Complete(value)
+            case Failure():
+                if self._missing:
+                    return o.Failed(errors.missing_capability(self._missing))
+                return o.Failed(errors.to_modern(self.method, reply, declared=self._declared()))
+            case Lost(reason=reason):
+                return o.Failed(errors.lost(reason))
+
+    def _end(self, over: _Over) -> None:
+        """Cancel first, then answer what is still asked; then tell whoever waits."""
+        left = self.outstanding.clear() + [item.ask for item in self._delivering]
+        self._delivering = []
+        if over.cancel is not None:
+            self._out.append(o.Cancel(over.cancel))
+        for ask in left:
+            if not ask.open:
+                continue
+            if not self._begun:
+                self._out.append(o.GiveBack(ask))
+            elif ask.method == "elicitation/create":
+                self._out.append(o.Answer(ask, dict(CANCELLED_ANSWER)))
+            else:
+                self._out.append(o.Refuse(ask, NO_ANSWER, NO_ANSWER_MESSAGE))
+        self.phase = Phase.DONE
+        if over.outcome is not None:
+            if over.cancel is None or self._legs:
+                self.outcome = over.outcome
+            self._settle(over.outcome)
+
+
+def _failed(message: str) -> o.Failed:
+    return o.Failed(ProtocolError(INTERNAL_ERROR, message))
+
+
+def _merge(into: dict[str, Any], more: Any) -> None:
+    for name, value in more.items():
+        if isinstance(value, dict) and isinstance(into.get(name), dict):
+            _merge(into[name], value)
+        else:
+            into[name] = dict(value) if isinstance(value, dict) else value

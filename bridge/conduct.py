@@ -1,0 +1,296 @@
+"""Carries out what a call wants: the only place where `bridge.call`'s commands meet sessions, legs and the clock.
+
+Two kinds of errand go to a group: a `LiveCall` (tools/call, prompts/get, resources/read), which may suspend, and a
+`PlainRequest` (lists, completion and the like), which may not [basic/patterns/mrtr, Supported Requests].
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bridge import outcomes as o
+from bridge.call import Call, Phase
+from bridge.group import Group, Run
+from bridge.translate import errors, notifications
+from legacy.messages import Ask, Lost, Reply
+from legacy.session import Session
+from modern.envelope import Request
+from modern.errors import ProtocolError
+from modern.serving import Leg
+
+if TYPE_CHECKING:
+    from bridge.translate.capabilities import Profile
+
+log = logging.getLogger("mrtr.call")
+
+PRECISE = 1.5
+"""Deadlines nearer than this many seconds get a timer of their own; the rest are swept."""
+
+
+class OpenLeg:
+    """A leg that waits for its outcome."""
+
+    __slots__ = ("future", "leg", "request")
+
+    def __init__(self, request: Request, leg: Leg) -> None:
+        self.request = request
+        self.leg = leg
+        self.future: asyncio.Future[o.Outcome] = asyncio.get_running_loop().create_future()
+
+
+class LiveCall:
+    """A `Call` with its session, its legs and its timer.
+
+    Invariant: it is in its conductor's ``live`` set until the call is done, so its deadline is looked at.
+    """
+
+    __slots__ = ("_legs", "_live", "_loop", "_not_ours", "_params", "_progress", "_resent", "_timer", "call", "client_name", "group",
+                 "id", "principal", "run", "spawn")  # fmt: skip
+
+    def __init__(
+        self,
+        group: Group,
+        request: Request,
+        params: dict[str, Any],
+        profile: Profile,
+        tool: str,
+        live: set[LiveCall],
+        spawn: Callable[..., None],
+    ) -> None:
+        self.group = group
+        self.client_name = client_name(request)
+        self.id: bytes | None = None
+        """Set when the call suspends for the first time."""
+        self.principal = request.principal
+        self.spawn = spawn
+        self._params = params
+        self._live = live
+        self._legs: list[OpenLeg] = []
+        self._progress = notifications.ProgressGate()
+        self._resent = False
+        self._not_ours: list[Ask] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self.run = Run(self, tool, may_be_asked=profile.asks_anything, carries_roots=profile.roots)
+        knowledge = group.attribution.knowledge
+        self.call = Call(
+            request.method,
+            profile,
+            group.server.limits,
+            lambda: knowledge.sibling_wait(tool),
+            lambda: group.capabilities,
+            time.monotonic(),
+        )
+
+    # -- legs ---------------------------------------------------------------------------------------------------------
+
+    def start(self, leg: OpenLeg) -> None:
+        self._live.add(self)
+        self._legs.append(leg)
+        now = time.monotonic()
+        self._carry_out(self.call.start(leg, now, self.group.roots.due(now) if self.call.profile.roots else None))
+
+    def retry(self, leg: OpenLeg, step: int, responses: object, profile: Profile) -> None:
+        """See `Call.retry`, whose errors pass through."""
+        self._legs.append(leg)
+        try:
+            commands = self.call.retry(leg, step, responses, profile, time.monotonic())
+        except BaseException:
+            self._legs.remove(leg)
+            raise
+        self._carry_out(commands)
+
+    def leg_gone(self, leg: OpenLeg) -> None:
+        if leg in self._legs:
+            self._legs.remove(leg)
+        self.feed(o.LegGone(leg))
+
+    def tick(self) -> None:
+        self.feed(o.Tick())
+
+    def give_up(self, reason: str) -> None:
+        self.feed(o.GivenUp(reason))
+
+    def feed(self, event: o.Event) -> None:
+        self._carry_out(self.call.feed(event, time.monotonic()))
+
+    def _carry_out(self, commands: list[o.Command]) -> None:
+        for command in commands:
+            match command:
+                case o.Settle(leg=OpenLeg() as leg, outcome=outcome):
+                    if leg in self._legs:
+                        self._legs.remove(leg)
+                    if not leg.future.done():
+                        leg.future.set_result(outcome)
+                case o.Begin():
+                    self.group.place(self.run)
+                case o.Suspend():
+                    self.group.carry_out(self.group.attribution.suspended(self.run, time.monotonic()))
+                case o.Resume():
+                    self.group.carry_out(self.group.attribution.wants_to_resume(self.run, time.monotonic()))
+                case o.Answer(ask=ask, result=result):
+                    if ask not in self._not_ours:
+                        self.group.answer(ask, result)
+                case o.Refuse(ask=ask, code=code, message=message):
+                    if ask not in self._not_ours:
+                        self.group.refuse(ask, code, message)
+                case o.GiveBack(ask=ask):
+                    self.group.give_back(ask)
+                case o.SettleRoots():
+                    self.spawn(self._settle_roots)
+                case o.Cancel(reason=reason):
+                    self.group.cancel(self.run, reason)
+                case o.AskProgress(ask=ask, beat=beat):
+                    self.group.ask_progress(ask, beat)
+        if self.call.phase is Phase.DONE:
+            self._live.discard(self)
+            self._disarm()
+        else:
+            self._arm()
+
+    def _arm(self) -> None:
+        self._disarm()
+        left = self.call.deadline - time.monotonic()
+        if left < PRECISE:
+            self._timer = self._loop.call_later(max(left, 0) + 0.0005, self.tick)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _settle_roots(self) -> None:
+        await self.group.settle_roots()
+        self.feed(o.RootsSettled())
+
+    # -- what the group tells its errand ------------------------------------------------------------------------------
+
+    def send_on(self, session: Session) -> int:
+        request_id = session.send(self.call.method, self._params, self._replied)
+        self.feed(o.Sent(session.protocol_version))
+        return request_id
+
+    def unserved(self, error: ProtocolError) -> None:
+        self.feed(o.Unserved(error))
+
+    def given(self, ask: Ask) -> None:
+        self.feed(o.Asked(ask))
+
+    def taken_back(self, ask: Ask) -> None:
+        if self.call.phase is Phase.DONE:
+            self._not_ours.append(ask)  # while its end is carried out: another call has it now
+        self.feed(o.Withdrawn(ask))
+
+    def resumed(self) -> None:
+        self.feed(o.Resumed())
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        self.feed(o.Heard())
+        if self._legs:
+            deliver(self._legs[-1], method, params, self._progress)
+
+    def _replied(self, reply: Reply) -> None:
+        if isinstance(reply, Lost) and not reply.processed and not self._resent:
+            self._resent = True
+            self.group.finished(self.run, reply)
+            self.run = self.run.again()
+            self.spawn(self._send_again)
+            return
+        self.group.finished(self.run, reply)
+        self.feed(o.Replied(reply))
+
+    async def _send_again(self) -> None:
+        """The server refused the request unprocessed with its session: once more on a new one."""
+        try:
+            await self.group.ready()
+        except ProtocolError as error:
+            self.unserved(error)
+            return
+        if self.call.phase is not Phase.DONE:
+            self.group.place(self.run)
+
+
+class PlainRequest:
+    """A request that cannot be asked about: sent, answered, or given up."""
+
+    __slots__ = ("_leg", "_method", "_params", "_progress", "_reply", "client_name", "run")
+
+    def __init__(self, request: Request, method: str, params: dict[str, Any], leg: Leg) -> None:
+        self.client_name = client_name(request)
+        self.run = Run(self, None, may_be_asked=False, carries_roots=False)
+        self._leg = OpenLeg(request, leg)
+        self._method = method
+        self._params = params
+        self._progress = notifications.ProgressGate()
+        self._reply: asyncio.Future[Reply | ProtocolError] = asyncio.get_running_loop().create_future()
+
+    async def ask(self, group: Group, silence: float) -> Reply:
+        """The server's reply.
+
+        Raises:
+            ProtocolError: no session could be had, or the server said nothing for ``silence`` seconds.
+        """
+        for last_try in (False, True):
+            await group.ready()
+            group.place(self.run)
+            try:
+                async with asyncio.timeout(silence):
+                    reply = await self._reply
+            except TimeoutError:
+                group.cancel(self.run, "The server was silent for too long.")
+                raise errors.lost(f"The server did not answer {self._method} within {silence:g} s (--timeout).") from None
+            except BaseException:
+                group.cancel(self.run, "The client went away.")
+                raise
+            if isinstance(reply, ProtocolError):
+                raise reply
+            group.finished(self.run, reply)
+            if last_try or not isinstance(reply, Lost) or reply.processed:
+                break
+            self._reply = asyncio.get_running_loop().create_future()
+            self.run = self.run.again()
+        return reply
+
+    def send_on(self, session: Session) -> int:
+        return session.send(self._method, self._params, self._replied)
+
+    def _replied(self, reply: Reply) -> None:
+        if not self._reply.done():
+            self._reply.set_result(reply)
+
+    def unserved(self, error: ProtocolError) -> None:
+        if not self._reply.done():
+            self._reply.set_result(error)
+
+    def given(self, ask: Ask) -> None:
+        raise AssertionError("a plain request cannot carry an ask")
+
+    def taken_back(self, ask: Ask) -> None:
+        raise AssertionError("a plain request cannot carry an ask")
+
+    def resumed(self) -> None:
+        raise AssertionError("a plain request is never suspended")
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        deliver(self._leg, method, params, self._progress)
+
+
+def client_name(request: Request) -> str | None:
+    """What the client calls itself, for warnings."""
+    name = request.client_info.get("name") if request.client_info is not None else None
+    return name if isinstance(name, str) else None
+
+
+def deliver(leg: OpenLeg, method: str, params: dict[str, Any], gate: notifications.ProgressGate) -> None:
+    """Bring a notification of the server's to a leg that asked for such."""
+    request = leg.request
+    params = notifications.to_modern(method, params) or {}
+    if method == "notifications/progress":
+        if request.progress_token is not None and gate.admits(params.get("progress")):
+            leg.leg.notify(method, {**params, "progressToken": request.progress_token})
+    elif request.log_level is not None and notifications.admits(request.log_level, params.get("level")):
+        leg.leg.notify(method, params)

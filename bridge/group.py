@@ -1,0 +1,406 @@
+"""The sessions that may serve the same calls: one old server, one principal, one profile.
+
+A group carries out what `bridge.attribution` decides: it sends requests on the session chosen for them, gives asks to the
+calls they belong to, and hears everything its sessions' server says. It owns no task; starting a session is its pool's.
+
+Invariant: every session here has shaken hands and has a channel in ``attribution``; every ask that a server has open is
+in ``_asked_on`` until it is answered, refused or withdrawn.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import anyio
+
+from bridge import runs as rules
+from bridge.attribution import Attribution
+from bridge.deprecation import Deprecations, Feature, features_used
+from bridge.knowledge import Knowledge
+from bridge.listening import Listening
+from bridge.roots import Roots
+from bridge.settings import Server
+from bridge.translate import notifications
+from bridge.translate.capabilities import Profile
+from bridge.translate.notifications import Route
+from legacy.errors import SessionClosed
+from legacy.messages import Ask, Lost, Reply
+from legacy.session import Session
+from modern.errors import INTERNAL_ERROR, ProtocolError
+
+log = logging.getLogger("mrtr.group")
+
+REFUSED = -32603
+BARRIER = 2.0
+"""Seconds that a new session gets to ask for roots before its first call."""
+
+
+class Errand(Protocol):
+    """Something that wants a request sent and hears what the server makes of it: a call, or a plain request."""
+
+    client_name: str | None
+
+    def send_on(self, session: Session) -> int:
+        """Send the request; its id. Raises SessionClosed."""
+
+    def unserved(self, error: ProtocolError) -> None: ...
+
+    def given(self, ask: Ask) -> None: ...
+
+    def taken_back(self, ask: Ask) -> None: ...
+
+    def resumed(self) -> None: ...
+
+    def notified(self, method: str, params: dict[str, Any]) -> None: ...
+
+
+class Run(rules.Run):
+    """A run, and whose it is."""
+
+    __slots__ = ("errand", "request_id", "session")
+
+    def __init__(self, errand: Errand, tool: str | None, *, may_be_asked: bool, carries_roots: bool) -> None:
+        super().__init__(tool, may_be_asked=may_be_asked, carries_roots=carries_roots)
+        self.errand = errand
+        self.session: Session | None = None
+        self.request_id = 0
+
+    def again(self) -> Run:
+        """A fresh run of the same errand, for a request that was refused unprocessed."""
+        return Run(self.errand, self.tool, may_be_asked=self.may_be_asked, carries_roots=self.carries_roots)
+
+
+class Channel(rules.Channel):
+    """A channel, and its session."""
+
+    __slots__ = ("session",)
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(unlabelled=session.unlabelled)
+        self.session = session
+
+
+class Group:
+    """See the module. A `legacy.session.Listener`."""
+
+    def __init__(
+        self,
+        server: Server,
+        principal: str,
+        profile: Profile,
+        knowledge: Knowledge,
+        deprecations: Deprecations,
+        open_session: Callable[[Group], None],
+        arm: Callable[[Group, float], None],
+        lost: Callable[[Session], None],
+    ) -> None:
+        self.server = server
+        self.principal = principal
+        self.profile = profile
+        self.deprecations = deprecations
+        self.attribution = Attribution(
+            knowledge, max_sessions=server.limits.max_sessions, strict=server.attribution == "strict"
+        )
+        self.roots = Roots(server.limits.roots_age)
+        self.listening = Listening(self)
+        self.tools: dict[str, dict[str, Any]] | None = None
+        """``inputSchema`` by tool name; None until fetched."""
+        self.channels: dict[Session, Channel] = {}
+        self.capabilities: dict[str, Any] = {}
+        self.server_info: dict[str, Any] = {}
+        """The old server's own name and version, for results."""
+        self.last_used = time.monotonic()
+        self.opening = 0
+        self.level: str | None = None
+        """The lowest level that the sessions' servers were told to log at."""
+        self._open_session = open_session
+        self._arm = arm
+        self._lost = lost
+        self._runs: dict[tuple[Session, int], Run] = {}
+        self._asked_on: dict[Ask, Session] = {}
+        self._early: dict[Session, list[Ask]] = {}
+        self._changed = anyio.Event()
+        self._failure: ProtocolError | None = None
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    @property
+    def primary(self) -> Session | None:
+        """Where calls go that need no other; the oldest session that is alive."""
+        return next(iter(self.channels), None)
+
+    @property
+    def idle(self) -> bool:
+        return not self._runs and not self._asked_on and self.attribution.is_idle and not self.listening
+
+    async def ready(self) -> Session:
+        """The primary session, started if need be.
+
+        Raises:
+            ProtocolError: the server could not be started or reached.
+        """
+        while True:
+            self.last_used = time.monotonic()
+            if (session := self.primary) is not None:
+                return session
+            if not self.opening:
+                self._failure = None
+                self._open_session(self)
+            await self._changed.wait()
+            if self._failure is not None and self.primary is None:
+                raise self._failure
+
+    async def opened(self, session: Session) -> None:
+        """A session has shaken hands: let it ask for roots, then let calls use it."""
+        if self.profile.roots and session not in self._early:
+            await session.ping(BARRIER)
+        if session.closed:
+            raise SessionClosed("The server ended right after the handshake.")
+        self.opening -= 1
+        self.capabilities, self.server_info = session.capabilities, session.server_info
+        channel = Channel(session)
+        self.channels[session] = channel
+        commands = self.attribution.open_channel(channel, time.monotonic())
+        for ask in self._early.pop(session, []):
+            if ask.open:
+                self._judge(session, channel, ask)
+        self.carry_out(commands)
+        if self.level is not None and "logging" in session.capabilities:
+            session.send("logging/setLevel", {"level": self.level}, _ignore)
+        self.listening.session_opened()
+        self._wake()
+
+    def start_failed(self, error: ProtocolError) -> None:
+        self.opening -= 1
+        self._failure = error
+        for command in self.attribution.session_failed(time.monotonic()):
+            self._carry_out(command)
+        if self.primary is None:
+            for run in self.attribution.waiting():
+                assert isinstance(run, Run)
+                self.carry_out(self.attribution.lost(run, time.monotonic()))
+                run.errand.unserved(error)
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    def retire(self, session: Session) -> None:
+        """Take a session out that is about to be closed."""
+        channel = self.channels.pop(session, None)
+        if channel is not None:
+            self.carry_out(self.attribution.close_channel(channel, time.monotonic()))
+
+    # -- what errands want --------------------------------------------------------------------------------------------
+
+    def place(self, run: Run) -> None:
+        self.last_used = now = time.monotonic()
+        self.carry_out(self.attribution.place(run, now))
+
+    def finished(self, run: Run, reply: Reply) -> None:
+        """The run is over; asks that turn out to be another call's are taken back before this returns."""
+        if run.session is not None:
+            self._runs.pop((run.session, run.request_id), None)
+        over = self.attribution.lost if isinstance(reply, Lost) else self.attribution.answered
+        self.carry_out(over(run, time.monotonic()))
+
+    def cancel(self, run: Run, reason: str) -> None:
+        """Give a run up: the server hears of it, if it ever heard of the run."""
+        commands = self.attribution.cancelled(run, time.monotonic())
+        if run.session is not None:
+            run.session.cancel(run.request_id, reason)
+        self.carry_out(commands)
+
+    def answer(self, ask: Ask, result: dict[str, Any]) -> None:
+        """Bring a client's answer to the server."""
+        if ask.method == "roots/list":
+            self.roots.answered(ask, result, time.monotonic())
+        self._tell(ask, result)
+
+    def _tell(self, ask: Ask, result: dict[str, Any]) -> None:
+        session = self._asked_on.pop(ask, None)
+        if session is not None:
+            session.answer(ask, result)
+            self.carry_out(self.attribution.ask_closed(ask, time.monotonic()))
+
+    def refuse(self, ask: Ask, code: int, message: str) -> None:
+        self.roots.withdrawn(ask)
+        session = self._asked_on.pop(ask, None)
+        if session is not None:
+            session.refuse(ask, code, message)
+            self.carry_out(self.attribution.ask_closed(ask, time.monotonic()))
+
+    def ask_progress(self, ask: Ask, beat: int) -> None:
+        session = self._asked_on.get(ask)
+        if session is not None and ask.open:
+            session.notify("notifications/progress", {"progressToken": ask.progress_token, "progress": beat})
+
+    def give_back(self, ask: Ask) -> None:
+        """A start-up ask that a call could not carry waits for the next."""
+        if ask.open and ask in self._asked_on:
+            self.roots.hold(ask)
+
+    def log_at(self, level: str) -> None:
+        """Have the sessions' servers log at this level, if they do not log more already."""
+        if self.level is not None and notifications.admits(self.level, level):
+            return
+        self.level = level
+        for session in self.channels:
+            if "logging" in session.capabilities:
+                session.send("logging/setLevel", {"level": level}, _ignore)
+
+    async def settle_roots(self) -> None:
+        """Until the server has taken in the roots that were answered last, in bounded time."""
+        for session in list(self.channels):
+            with anyio.move_on_after(BARRIER):
+                if self.roots.tell:
+                    asked_again = self.roots.expect_ask()
+                    session.notify("notifications/roots/list_changed")
+                    await asked_again.wait()
+                await session.ping(BARRIER)
+                await anyio.sleep(0.05)  # servers take roots in after they have answered, not before
+        self.roots.tell = False
+
+    # -- what attribution decides -------------------------------------------------------------------------------------
+
+    def carry_out(self, commands: list[rules.Command]) -> None:
+        for command in commands:
+            self._carry_out(command)
+        deadline = self.attribution.deadline()
+        if deadline is not None:
+            self._arm(self, deadline)
+
+    def tick(self) -> None:
+        self.carry_out(self.attribution.tick(time.monotonic()))
+
+    def _carry_out(self, command: rules.Command) -> None:
+        match command:
+            case rules.Send(run=Run() as run, channel=Channel() as channel):
+                self._send(run, channel.session)
+            case rules.Give(ask=ask, run=Run() as run, inferred=inferred):
+                if inferred:
+                    log.info("an ask (%s) was attributed by inference to %s", ask.method, run.tool)
+                run.errand.given(ask)
+            case rules.Resume(run=Run() as run):
+                run.errand.resumed()
+            case rules.OpenSession():
+                self._open_session(self)
+            case rules.Refuse(ask=ask, reason=reason):
+                log.warning("an ask (%s) was refused: %s", ask.method, reason)
+                self.refuse(ask, REFUSED, reason)
+            case rules.Hold(ask=ask):
+                self.roots.hold(ask)
+            case rules.LastRoots(ask=ask):
+                if self.roots.last is not None:
+                    self._tell(ask, self.roots.last)
+            case rules.Withdraw(ask=ask, run=Run() as run):
+                log.warning("an ask (%s) was attributed to %s, which ended without it", ask.method, run.tool)
+                run.errand.taken_back(ask)
+            case rules.Forgotten(run=Run() as run):
+                if run.session is not None:
+                    run.session.forget(run.request_id)
+                    self._runs.pop((run.session, run.request_id), None)
+            case _:
+                raise AssertionError(f"no way to carry out {command!r}")
+
+    def _send(self, run: Run, session: Session) -> None:
+        try:
+            run.request_id = run.errand.send_on(session)
+        except SessionClosed as closed:
+            self.carry_out(self.attribution.lost(run, time.monotonic()))
+            run.errand.unserved(ProtocolError(INTERNAL_ERROR, str(closed)))
+            return
+        run.session = session
+        self._runs[session, run.request_id] = run
+
+    # -- what the server says -----------------------------------------------------------------------------------------
+
+    def asked(self, session: Session, ask: Ask) -> None:
+        self._asked_on[ask] = session
+        channel = self.channels.get(session)
+        if channel is None:
+            self._early.setdefault(session, []).append(ask)
+        else:
+            self._judge(session, channel, ask)
+
+    def _judge(self, session: Session, channel: Channel, ask: Ask) -> None:
+        label = None if ask.request_id is None else self._runs.get((session, ask.request_id))
+        roots = ask.method == "roots/list"
+        self._note_use(ask, label)
+        if roots and self.roots.expected():
+            self.carry_out([rules.LastRoots(ask)])
+            return
+        self.carry_out(
+            self.attribution.asked(
+                channel, ask, time.monotonic(), label=label, roots=roots, last_roots=self.roots.last is not None
+            )
+        )
+
+    def _note_use(self, ask: Ask, label: Run | None) -> None:
+        client = label.errand.client_name if label is not None else self._only_client()
+        for feature in features_used(ask.method, ask.params):
+            self.deprecations.used(feature, client)
+
+    def _only_client(self) -> str | None:
+        names = {run.errand.client_name for run in self._runs.values()}
+        return names.pop() if len(names) == 1 else None
+
+    def withdrawn(self, session: Session, ask: Ask) -> None:
+        self._asked_on.pop(ask, None)
+        self.roots.withdrawn(ask)
+        owner = self.attribution.owner(ask)
+        commands = self.attribution.ask_closed(ask, time.monotonic())
+        if isinstance(owner, Run):
+            owner.errand.taken_back(ask)
+        self.carry_out(commands)
+
+    def notified(self, session: Session, method: str, params: dict[str, Any], request_id: int | None) -> None:
+        run = None if request_id is None else self._runs.get((session, request_id))
+        match notifications.route(method):
+            case Route.PROGRESS if run is not None:
+                run.errand.notified(method, params)
+            case Route.LOG:
+                self._logged(session, params, run)
+            case Route.LISTEN:
+                if method == "notifications/tools/list_changed":
+                    self.tools = None
+                self.listening.publish(method, notifications.to_modern(method, params) or {})
+            case _:
+                log.debug("%s: %s is for nobody", self.server.target.name, method)
+
+    def _logged(self, session: Session, params: dict[str, Any], run: Run | None) -> None:
+        if run is None:
+            open_here = [r for (s, _), r in self._runs.items() if s is session]
+            run = open_here[0] if len(open_here) == 1 else None
+        self.deprecations.used(Feature.LOGGING, run.errand.client_name if run is not None else self._only_client())
+        if run is not None:
+            run.errand.notified("notifications/message", params)
+        else:
+            log.debug("%s logged a message that belongs to no one call", self.server.target.name)
+
+    def ghost_ended(self, session: Session, request_id: int) -> None:
+        run = self._runs.pop((session, request_id), None)
+        if run is not None:
+            self.carry_out(self.attribution.ghost_ended(run, time.monotonic()))
+
+    def lost(self, session: Session, reason: str) -> None:
+        self._lost(session)
+        self._early.pop(session, None)
+        for ask in [ask for ask, on in self._asked_on.items() if on is session]:
+            ask.open = False
+            self.withdrawn(session, ask)
+        self.retire(session)
+        for key in [key for key in self._runs if key[0] is session]:
+            del self._runs[key]
+        if not self.channels:
+            self.tools = None
+            self._wake()
+
+
+def _ignore(reply: Reply) -> None:
+    if isinstance(reply, Lost):
+        return

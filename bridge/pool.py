@@ -1,0 +1,233 @@
+"""The sessions of one wrapped server: started when needed, kept by principal and profile, capped, retired when idle.
+
+Owns every task that a session runs in: they live in the pool's task group and are over when it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import anyio
+import anyio.abc
+
+from bridge.deprecation import Deprecations, features_of
+from bridge.group import Group
+from bridge.knowledge import Knowledge
+from bridge.settings import Server
+from bridge.translate.capabilities import Profile
+from bridge.version import CLIENT_INFO
+from legacy.connect import run_session
+from legacy.errors import LegacyError
+from legacy.session import Session
+from legacy.targets import HttpTarget, Limits, StdioTarget
+from modern.errors import INTERNAL_ERROR, ProtocolError
+
+log = logging.getLogger("mrtr.pool")
+
+SHORT_LIFE = 10.0
+"""A session that ends sooner than this counts as a failed start."""
+FREE_FAILURES = 2
+"""Failed starts in a row that are tried again at once."""
+LONGEST_PAUSE = 30.0
+WORTH_WAITING = 2.0
+"""Seconds until the next start that a call waits for rather than being refused."""
+
+
+class Backoff:
+    """Keeps a server that keeps dying from being started in a tight loop."""
+
+    __slots__ = ("_failures", "_last", "_until")
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._until = 0.0
+        self._last = ""
+
+    def failed(self, why: str, now: float) -> None:
+        self._failures += 1
+        self._last = why
+        over = self._failures - FREE_FAILURES
+        if over > 0:
+            self._until = now + min(0.5 * 2 ** (over - 1), LONGEST_PAUSE)
+
+    def succeeded(self) -> None:
+        self._failures = 0
+        self._until = 0.0
+
+    def pause(self, now: float) -> float:
+        return self._until - now
+
+    def refusal(self, now: float) -> str | None:
+        """Why no start is tried now, or None."""
+        if now >= self._until:
+            return None
+        return f"{self._last} It failed {self._failures} times in a row; the next start is tried in {self._until - now:.0f} s."
+
+
+class Pool:
+    """See the module.
+
+    Invariant: the number of sessions open or opening never passes ``limits.max_sessions_total``, nor a principal's
+    ``limits.max_sessions_per_principal``.
+    """
+
+    def __init__(self, server: Server, tasks: anyio.abc.TaskGroup) -> None:
+        self.server = server
+        self.knowledge = Knowledge()
+        self.deprecations = Deprecations(server.target.name)
+        self.groups: dict[tuple[str, Profile], Group] = {}
+        self._tasks = tasks
+        self._backoff = Backoff()
+        self._timers: dict[Group, tuple[float, asyncio.TimerHandle]] = {}
+        self._sessions = 0
+        self._opened_at: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
+
+    def group(self, principal: str, profile: Profile) -> Group:
+        """The group that serves this principal's calls with these capabilities."""
+        key = ("" if self.server.shared_session else principal, profile)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(
+                self.server, key[0], profile, self.knowledge, self.deprecations, self._open_soon, self._arm, self._lost
+            )
+        return group
+
+    def spawn(self, function: Callable[..., Any], *args: Any) -> None:
+        """Run something in the pool's task group; it must not raise."""
+        self._tasks.start_soon(function, *args)
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def _open_soon(self, group: Group) -> None:
+        group.opening += 1
+        self._tasks.start_soon(self._open, group)
+
+    async def _open(self, group: Group) -> None:
+        try:
+            await self._make_room(group)
+            session = await self._start(group)
+            await group.opened(session)
+        except ProtocolError as error:
+            group.start_failed(error)
+        except LegacyError as error:
+            self._backoff.failed(str(error), time.monotonic())
+            log.error("%s", error, extra={"server": self.server.target.name})
+            group.start_failed(ProtocolError(INTERNAL_ERROR, str(error)))
+
+    async def _start(self, group: Group) -> Session:
+        if 0 < (pause := self._backoff.pause(time.monotonic())) <= WORTH_WAITING:
+            await anyio.sleep(pause)
+        if (why := self._backoff.refusal(time.monotonic())) is not None:
+            raise ProtocolError(INTERNAL_ERROR, why)
+        declared = group.profile.to_legacy()
+        self._sessions += 1
+        label = f"{self.server.target.name}#{self._sessions}"
+        session: Session = await self._tasks.start(partial(self._run, group, label, declared))
+        self.deprecations.negotiated(label, features_of(declared, session.capabilities))
+        self._opened_at[session] = time.monotonic()
+        log.info("session %s is open (protocol %s)", label, session.protocol_version)
+        return session
+
+    async def _run(
+        self, group: Group, label: str, declared: dict[str, Any], *, task_status: anyio.abc.TaskStatus[Session]
+    ) -> None:
+        """A session's task: raises only what the one who waits for its start is to hear."""
+        started = _Relay(task_status)
+        target = self.server.target
+        try:
+            await run_session(
+                StdioTarget(target.command, env=target.env, cwd=target.cwd)
+                if target.url is None
+                else HttpTarget(target.url, headers=target.headers),
+                client_info=CLIENT_INFO,
+                capabilities=declared,
+                listener=group,
+                name=label,
+                limits=Limits(start=self.server.limits.start),
+                task_status=started,
+            )
+        except Exception as error:
+            if started.session is None:
+                raise
+            log.error("session %s ended by a fault of the bridge", label, exc_info=error)
+
+    def _lost(self, session: Session) -> None:
+        """A server that ended by itself soon after its start is started again more and more slowly."""
+        life = time.monotonic() - self._opened_at.pop(session, 0.0)
+        if life >= SHORT_LIFE:
+            self._backoff.succeeded()
+        else:
+            self._backoff.failed(f"{session.ended_because} It had run for {life:.1f} s.", time.monotonic())
+
+    async def _make_room(self, group: Group) -> None:
+        limits = self.server.limits
+        mine = [g for g in self.groups.values() if g.principal == group.principal]
+        for groups, cap, whose in (
+            (mine, limits.max_sessions_per_principal, "of this principal"),
+            (list(self.groups.values()), limits.max_sessions_total, "in all"),
+        ):
+            while sum(len(g.channels) + g.opening for g in groups) > cap:
+                idle = min((g for g in groups if g.idle and g.channels), key=lambda g: g.last_used, default=None)
+                if idle is None:
+                    raise ProtocolError(
+                        INTERNAL_ERROR, f"There are {cap} sessions {whose} and none is idle. Try again when calls have ended."
+                    )
+                for session in list(idle.channels):
+                    idle.retire(session)
+                    await session.close()
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _arm(self, group: Group, deadline: float) -> None:
+        armed = self._timers.get(group)
+        if armed is not None:
+            if armed[0] <= deadline:
+                return
+            armed[1].cancel()
+        delay = max(deadline - time.monotonic(), 0) + 0.0005
+        handle = asyncio.get_running_loop().call_later(delay, self._tick, group)
+        self._timers[group] = deadline, handle
+
+    def _tick(self, group: Group) -> None:
+        del self._timers[group]
+        group.tick()
+
+    async def retire_idle(self) -> None:
+        """Close further sessions that nobody uses any more; forget groups without sessions."""
+        now = time.monotonic()
+        for key, group in list(self.groups.items()):
+            if not group.idle or now - group.last_used < self.server.limits.session_idle:
+                continue
+            for session in list(group.channels)[1:]:
+                group.retire(session)
+                await session.close()
+            if not group.channels and not group.opening:
+                del self.groups[key]
+
+    async def close(self) -> None:
+        """End every session, each in bounded time."""
+        for _, handle in self._timers.values():
+            handle.cancel()
+        async with anyio.create_task_group() as closing:
+            for group in self.groups.values():
+                for session in list(group.channels):
+                    closing.start_soon(session.close)
+
+
+class _Relay:
+    """Remembers whether a session was handed over: what fails afterwards concerns nobody who waits for its start."""
+
+    def __init__(self, status: anyio.abc.TaskStatus[Session]) -> None:
+        self._status = status
+        self.session: Session | None = None
+
+    def started(self, value: Session | None = None) -> None:
+        assert value is not None
+        self.session = value
+        self._status.started(value)

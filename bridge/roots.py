@@ -1,0 +1,82 @@
+"""Roots that an old server asks for outside any call.
+
+Servers ask for them right after the handshake, wait a minute, and otherwise keep what they have until they are told of a
+change. Only a call can carry the question to a client, and the first may come an hour later. So such an ask is *held*
+for the next call; when it has lapsed by then, that call asks its client on the bridge's own account, and the server is
+told ``notifications/roots/list_changed``, whereupon it asks again and gets the answer.
+
+Values and rules; no I/O (the event is only there to be waited for).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from legacy.messages import Ask
+
+LAPSES = 55.0
+"""Seconds after which a held ask is taken for lapsed: servers give up after 60."""
+EXPECTED = 2.0
+
+
+class Roots:
+    """What one group's servers know of its client's roots.
+
+    Invariant: ``held`` is an ask that its server still waits for, as far as we were told.
+    """
+
+    __slots__ = ("_age", "_answered_at", "_expected", "held", "last", "tell", "wanted")
+
+    def __init__(self, age: float) -> None:
+        self.held: Ask | None = None
+        self.last: dict[str, Any] | None = None
+        """The last answer of a client."""
+        self.wanted = False
+        """Whether the server asks for roots outside calls."""
+        self.tell = False
+        """Whether the server has to be told that there are other roots than it knows."""
+        self._age = age
+        self._answered_at = 0.0
+        self._expected: anyio.Event | None = None
+
+    def hold(self, ask: Ask) -> None:
+        self.wanted = True
+        self.held = ask
+
+    def withdrawn(self, ask: Ask) -> None:
+        if self.held is ask:
+            self.held = None
+
+    def due(self, now: float) -> Ask | None:
+        """The ask that the next call carries before it is sent, or None: the server has what it needs."""
+        if not self.wanted or (self.last is not None and self.held is None and now - self._answered_at < self._age):
+            return None
+        if self.held is not None and self.held.open and now - self.held.at < LAPSES:
+            return self.held
+        self.held = None
+        return Ask("roots/list", {}, server_id="", request_id=None, at=now)
+
+    def answered(self, ask: Ask, result: dict[str, Any], now: float) -> None:
+        """A client answered; ``tell`` if the server has not heard these roots and does not wait for them."""
+        changed = result != self.last
+        self.last = result
+        self._answered_at = now
+        if self.held is ask:
+            self.held = None
+        elif self.wanted and changed:
+            self.tell = True
+
+    def expect_ask(self) -> anyio.Event:
+        """The server was told of other roots: its next ask is answered with the last ones, and sets the event."""
+        self._expected = anyio.Event()
+        return self._expected
+
+    def expected(self) -> bool:
+        """Whether an ask that came now is that one."""
+        if self._expected is None or self.last is None:
+            return False
+        self._expected.set()
+        self._expected = None
+        return True

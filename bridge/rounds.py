@@ -1,0 +1,165 @@
+"""The asks of one call that still want an answer, and how they become rounds.
+
+Pure: asks come in, rounds (what a client is shown) and deliveries (what the server is told) come out. The rules are those
+of multi round-trip requests [basic/patterns/mrtr]: only what this request's client declared; keys unique within the call,
+kept while unanswered, never used again after an answer; unknown keys ignored; what is missing is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.translate import asks
+from bridge.translate.capabilities import Profile
+from bridge.translate.methods import ASK_PREFIX
+from legacy.messages import Ask
+from modern.errors import INVALID_PARAMS, ProtocolError
+
+ASK_AGAIN = 1
+"""How often content that breaks the form's schema is asked again; after that the server judges it itself."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One ask that is open: as the server sent it, and as the client was shown it."""
+
+    ask: Ask
+    key: str
+    presented: asks.Presented | None = None
+    """What the client was shown under ``key``; None until then."""
+    asked_again: int = 0
+    note: str | None = None
+    """Why it is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The server is told no; ``required`` names the capability that was missing, if that is the reason."""
+
+    ask: Ask
+    code: int
+    message: str
+    required: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The server is told the answer."""
+
+    ask: Ask
+    result: dict[str, Any]
+
+
+class Outstanding:
+    """The open asks of one call, by key, in the order in which they came.
+
+    Invariant: every entry's ask is open at the server, and its key was never used for another ask of this call.
+    """
+
+    __slots__ = ("_entries", "_keys", "_number")
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._keys: set[str] = set()
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def asks(self) -> list[Ask]:
+        return [entry.ask for entry in self._entries.values()]
+
+    @property
+    def shown(self) -> bool:
+        """Whether a client was shown any of them."""
+        return any(entry.presented is not None for entry in self._entries.values())
+
+    def add(self, ask: Ask) -> None:
+        key = asks.suggested_key(ask.params)
+        if key is None or key in self._keys:
+            key = self._new_key(ask.method)
+        self._keys.add(key)
+        self._entries[key] = Entry(ask, key)
+
+    def discard(self, ask: Ask) -> bool:
+        """Take an ask out that wants no answer any more; whether it was here."""
+        for key, entry in self._entries.items():
+            if entry.ask is ask:
+                del self._entries[key]
+                return True
+        return False
+
+    def clear(self) -> list[Ask]:
+        left = self.asks
+        self._entries.clear()
+        return left
+
+    def present(self, profile: Profile) -> tuple[dict[str, dict[str, Any]], list[Refusal]]:
+        """The next round for a client of this profile, and what no such client can be asked (taken out)."""
+        requests: dict[str, dict[str, Any]] = {}
+        refusals: list[Refusal] = []
+        for key, entry in list(self._entries.items()):
+            match asks.present(entry.ask.method, entry.ask.params, profile):
+                case asks.Presented() as presented:
+                    entry.presented = presented
+                    requests[key] = presented.with_note(entry.note) if entry.note else presented.request
+                case asks.Undeclared(code=code, message=message, required=required):
+                    refusals.append(Refusal(entry.ask, code, message, required))
+                    del self._entries[key]
+                case asks.Unpresentable(message=message):
+                    refusals.append(Refusal(entry.ask, INVALID_PARAMS, message))
+                    del self._entries[key]
+        return requests, refusals
+
+    def take(self, responses: object, protocol_version: str) -> list[Delivery | Refusal]:
+        """Take the answers out of a retry's ``inputResponses``; what stays is asked again.
+
+        Raises:
+            ProtocolError: ``inputResponses`` is no object, or an answer has the wrong shape; nothing was taken.
+        """
+        if responses is None:
+            return []
+        if not isinstance(responses, dict):
+            raise ProtocolError(INVALID_PARAMS, "inputResponses must be an object with one answer for each key.")
+        judged = []
+        for key, entry in self._entries.items():
+            if entry.presented is None or key not in responses:
+                continue
+            verdict = asks.answer_back(entry.presented, responses[key], protocol_version)
+            if isinstance(verdict, asks.Malformed):
+                raise ProtocolError(INVALID_PARAMS, f"inputResponses[{key!r}]: {verdict.message}")
+            judged.append((entry, verdict))
+        taken: list[Delivery | Refusal] = []
+        for entry, verdict in judged:
+            match verdict:
+                case asks.Accepted(result=result):
+                    taken.append(Delivery(entry.ask, result))
+                case asks.Refused(code=code, message=message):
+                    taken.append(Refusal(entry.ask, code, message))
+                case asks.Mismatch(reason=reason, raw=raw):
+                    if entry.asked_again < ASK_AGAIN:
+                        self._ask_again(entry, reason)
+                        continue
+                    taken.append(Delivery(entry.ask, raw))
+            del self._entries[entry.key]
+        return taken
+
+    def _ask_again(self, entry: Entry, reason: str) -> None:
+        """Under a new key, in the same place: an answered key is never used again."""
+        new_key = self._new_key(entry.ask.method)
+        self._keys.add(new_key)
+        again = Entry(entry.ask, new_key, None, entry.asked_again + 1, reason)
+        self._entries = {
+            (new_key if key == entry.key else key): (again if key == entry.key else old)
+            for key, old in self._entries.items()
+        }
+
+    def _new_key(self, method: str) -> str:
+        while True:
+            self._number += 1
+            key = f"{ASK_PREFIX[method]}-{self._number}"
+            if key not in self._keys:
+                return key

@@ -1,0 +1,268 @@
+"""The bridge as a handler of modern requests: finds the group, runs or resumes the call, brings its outcome back.
+
+Stateless on the surface [basic/index, Statelessness]: everything a request needs is in it. What is kept here is work that
+an old server holds, reached by a sealed ``requestState`` and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import anyio.abc
+
+from bridge import outcomes as o
+from bridge import state as states
+from bridge.call import Phase, StepUsed
+from bridge.conduct import LiveCall, OpenLeg, PlainRequest, client_name
+from bridge.deprecation import Feature
+from bridge.group import Group
+from bridge.keyring import KeyRing
+from bridge.pool import Pool
+from bridge.settings import Server
+from bridge.translate import capabilities, errors, requests, results
+from bridge.translate.capabilities import Profile
+from bridge.translate.methods import SUSPENDABLE
+from bridge.version import NAME, VERSION
+from legacy.messages import Failure, Lost, Reply, Result
+from modern.envelope import SUPPORTED_VERSIONS, Request
+from modern.errors import ProtocolError
+from modern.serving import Leg
+
+log = logging.getLogger("mrtr.bridge")
+
+SWEEP = 0.5
+"""Seconds between two looks at deadlines that are far away."""
+BRIDGE_KEY = "mrtr-bridge/bridge"
+"""Under this key of ``_meta`` `server/discover` says what stands before the server."""
+TOOLS_PATIENCE = 10.0
+
+
+class Bridge:
+    """A `modern.serving.Handler` in front of one legacy server.
+
+    Invariant: a call that can be resumed is in ``_calls`` by its id, until its outcome has been kept long enough.
+    """
+
+    def __init__(self, server: Server, ring: KeyRing, tasks: anyio.abc.TaskGroup) -> None:
+        self.server = server
+        self.pool = Pool(server, tasks)
+        self._sealer = states.Sealer(ring)
+        self._instance = states.new_instance()
+        self._calls: dict[bytes, LiveCall] = {}
+        self._forget_at: dict[bytes, float] = {}
+        self._live: set[LiveCall] = set()
+        self._closing = anyio.Event()
+        self._tasks = tasks
+
+    # -- modern.serving.Handler ---------------------------------------------------------------------------------------
+
+    async def serve(self, request: Request, leg: Leg) -> dict[str, Any]:
+        method = request.method
+        if method in SUSPENDABLE:
+            return await self._serve_call(request, leg)
+        group = self._group(request)
+        if method == "server/discover":
+            return await self._discover(request, group)
+        if method == "subscriptions/listen":
+            return await group.listening.serve(request, leg, self._closing)
+        self._want_logs(request, group)
+        params = requests.to_legacy(method, request.params)
+        reply = await PlainRequest(request, method, params, leg).ask(group, self.server.limits.silence)
+        return self._result(method, reply, group)
+
+    def mirrored_parameters(self, request: Request) -> Mapping[str, Any] | None:
+        tools = self._group(request).tools
+        return None if tools is None else tools.get(request.params["name"], {})
+
+    async def learn_tools(self, request: Request) -> None:
+        group = self._group(request)
+        try:
+            session = await group.ready()
+        except ProtocolError:
+            group.tools = None  # the call itself will say what is wrong
+            return
+        tools: dict[str, dict[str, Any]] = {}
+        cursor: str | None = None
+        with anyio.move_on_after(TOOLS_PATIENCE):
+            while "tools" in session.capabilities:
+                params = {} if cursor is None else {"cursor": cursor}
+                reply = await session.request("tools/list", params, timeout=TOOLS_PATIENCE)
+                if not isinstance(reply, Result):
+                    break
+                for tool in reply.value.get("tools", ()):
+                    if isinstance(tool, dict) and isinstance(schema := tool.get("inputSchema"), dict):
+                        tools[tool.get("name", "")] = schema
+                cursor = reply.value.get("nextCursor")
+                if not isinstance(cursor, str) or not cursor:
+                    break
+        group.tools = tools
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    async def _serve_call(self, request: Request, leg: Leg) -> dict[str, Any]:
+        profile = Profile.of(request.capabilities)
+        waiting = OpenLeg(request, leg)
+        if request.params.get("requestState") is not None:
+            live = self._resume(request, waiting, profile)
+        else:
+            group = self._group(request)
+            await group.ready()
+            self._want_logs(request, group)
+            live = LiveCall(
+                group,
+                request,
+                requests.to_legacy(request.method, request.params),
+                profile,
+                tool_key(request),
+                self._live,
+                self.pool.spawn,
+            )
+            live.start(waiting)
+        try:
+            outcome = await waiting.future
+        except BaseException:
+            live.leg_gone(waiting)
+            raise
+        match outcome:
+            case o.Complete(result=result):
+                self._keep(live, self.server.limits.remember)
+                return self._complete(request.method, result, live.group)
+            case o.InputRequired(requests=wanted, step=step, expires=expires):
+                token = self._token(live, request, step, expires)
+                return results.input_required(wanted, token, live.group.server_info)
+            case o.Failed(error=error):
+                self._keep(live, self.server.limits.remember)
+                raise error
+
+    def _resume(self, request: Request, leg: OpenLeg, profile: Profile) -> LiveCall:
+        """Find the call that a retry belongs to, and give it the answers.
+
+        Raises:
+            ProtocolError: the one frozen error, whatever the reason; or the answers have the wrong shape.
+        """
+        params = request.params
+        try:
+            state = self._sealer.unseal(params["requestState"], self.server.target.name, time.time())
+            live = self._calls.get(state.call) if state.instance == self._instance else None
+            if live is None:
+                raise states.StateError(states.Reason.CALL_GONE)
+            if live.principal != request.principal:
+                raise states.StateError(states.Reason.OTHER_PRINCIPAL)
+            if not self._sealer.matches(state, request.principal, request.method, params):
+                raise states.StateError(states.Reason.OTHER_REQUEST)
+            self._want_logs(request, live.group)
+            live.retry(leg, state.step, params.get("inputResponses"), profile)
+        except StepUsed:
+            refused = states.Reason.USED
+        except states.StateError as error:
+            refused = error.reason
+        else:
+            return live
+        log.warning("a retry of %s was refused: %s", request.method, refused, extra={"reason": refused})
+        raise states.reject(refused)
+
+    def _token(self, live: LiveCall, request: Request, step: int, expires: float) -> str:
+        if live.id is None:
+            live.id = states.new_call()
+            self._calls[live.id] = live
+        expires_at = time.time() + expires - time.monotonic()
+        digest = self._sealer.digest(request.principal, request.method, request.params)
+        state = states.State(self._instance, live.id, step, int(expires_at) + 1, digest)
+        return self._sealer.seal(state, self.server.target.name)
+
+    def _keep(self, live: LiveCall, seconds: float) -> None:
+        """Remember what a call came to, for the same retry sent again."""
+        if live.id is not None:
+            self._forget_at[live.id] = time.monotonic() + seconds
+
+    # -- everything else ----------------------------------------------------------------------------------------------
+
+    async def _discover(self, request: Request, group: Group) -> dict[str, Any]:
+        session = await group.ready()
+        completions = None
+        if session.protocol_version == "2024-11-05":  # it had no way to declare them
+            probe = {"ref": {"type": "ref/prompt", "name": ""}, "argument": {"name": "", "value": ""}}
+            reply = await session.request("completion/complete", probe, timeout=TOOLS_PATIENCE)
+            completions = not isinstance(reply, Lost) and not (isinstance(reply, Failure) and reply.code == -32601)
+        found: dict[str, Any] = {
+            "supportedVersions": list(SUPPORTED_VERSIONS),
+            "capabilities": capabilities.discover(
+                session.capabilities, session.protocol_version, streams=True, completions=completions
+            ),
+            "_meta": {BRIDGE_KEY: {"name": NAME, "version": VERSION}},
+        }
+        if session.instructions is not None:
+            found["instructions"] = session.instructions
+        return self._complete(request.method, found, group)
+
+    def _result(self, method: str, reply: Reply, group: Group) -> dict[str, Any]:
+        match reply:
+            case Result(value=value):
+                return self._complete(method, value, group)
+            case Failure():
+                raise errors.to_modern(method, reply, declared=group.capabilities)
+            case Lost(reason=reason):
+                raise errors.lost(reason)
+
+    def _complete(self, method: str, result: dict[str, Any], group: Group) -> dict[str, Any]:
+        return results.to_modern(
+            method,
+            result,
+            server_info=group.server_info,
+            ttl_ms=self.server.ttl_ms,
+            cache_scope=self.server.cache_scope,
+        )
+
+    def _want_logs(self, request: Request, group: Group) -> None:
+        if request.log_level is not None and "logging" in group.capabilities:
+            self.pool.deprecations.used(Feature.LOGGING, client_name(request))
+            group.log_at(request.log_level)
+
+    def _group(self, request: Request) -> Group:
+        return self.pool.group(request.principal, Profile.of(request.capabilities))
+
+    # -- time and the end ---------------------------------------------------------------------------------------------
+
+    async def sweep(self) -> None:
+        """Look after deadlines that are far away, until cancelled."""
+        while True:
+            await anyio.sleep(SWEEP)
+            now = time.monotonic()
+            for live in [live for live in self._live if live.call.deadline <= now]:
+                live.tick()
+            for call_id, live in list(self._calls.items()):
+                if live.call.phase is Phase.DONE and call_id not in self._forget_at:
+                    self._keep(live, max(live.call.expires_at - now, self.server.limits.remember))
+            for call_id in [call_id for call_id, at in self._forget_at.items() if at <= now]:
+                del self._forget_at[call_id]
+                self._calls.pop(call_id, None)
+            await self.pool.retire_idle()
+
+    async def ready(self) -> None:
+        """Until every session that is being started is ready or has failed."""
+        for group in list(self.pool.groups.values()):
+            if group.opening:
+                try:
+                    await group.ready()
+                except ProtocolError as error:
+                    log.debug("not ready: %s", error.message)
+
+    def stop_listening(self) -> None:
+        """End the subscription streams gracefully [basic/patterns/subscriptions, Graceful Closure]."""
+        self._closing.set()
+
+    async def close(self) -> None:
+        """End subscription streams, cancel what is suspended, end every session."""
+        self.stop_listening()
+        for live in list(self._live):
+            live.give_up("The bridge is shutting down.")
+        await self.pool.close()
+
+
+def tool_key(request: Request) -> str:
+    """What is learned about a tool, prompt or resource is kept under this name."""
+    return f"{request.method}:{request.params.get('name') or request.params.get('uri')}"

@@ -1,0 +1,219 @@
+"""Any order of asks, answers, retries, withdrawals, disconnects and time: what must hold whatever happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from bridge import outcomes as o
+from bridge.call import Call, Phase, StepUsed
+from bridge.settings import Limits
+from bridge.translate.capabilities import Profile
+from legacy.messages import Ask, Failure, Lost, Result
+from modern.errors import ProtocolError
+from tests.call.playbook import ACCEPT, ELICIT, EVERYTHING, ROOTED, ROOTS, SAMPLE, SAMPLED
+
+ANSWERS = {"elicitation/create": ACCEPT, "sampling/createMessage": SAMPLED, "roots/list": ROOTED}
+WRONG = {"action": "accept", "content": {"name": 5}}
+
+
+class CallMachine(RuleBasedStateMachine):
+    """A server, a client and a clock that do as they like, and a model of what each may see.
+
+    The model: every leg gets exactly one outcome or has gone; an ask is told its end at most once; an answer is never
+    delivered unless a client gave it for that very ask; a token works for one set of answers only.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.numbers = 0
+        self.legs: set[str] = set()
+        self.asks: dict[str, Ask] = {}
+        self.ended: set[str] = set()
+        self.given: dict[str, list[Any]] = {}
+        self.shown: dict[int, dict[str, str]] = {}
+        self.used: dict[int, Any] = {}
+        self.begun = self.sent = self.suspended = self.over = False
+        self.resuming = 0
+        self.call = Call(
+            "tools/call",
+            Profile.of(EVERYTHING),
+            Limits(call_ttl=5000, elicitation_ttl=100, sampling_ttl=50, roots_ttl=50, silence=300),
+            lambda: 0.05,
+            lambda: {"tools": {}},
+            self.now,
+        )
+        self.legs.add("first")
+        self.do(self.call.start("first", self.now))
+
+    # -- carrying out -------------------------------------------------------------------------------------------------
+
+    def do(self, commands: list[o.Command]) -> None:
+        cancelled = False
+        for command in commands:
+            match command:
+                case o.Begin():
+                    assert not self.begun
+                    self.begun = True
+                case o.Settle(leg=leg, outcome=outcome):
+                    assert leg in self.legs, "a leg was answered twice, or after it had gone"
+                    self.legs.remove(str(leg))
+                    if isinstance(outcome, o.InputRequired):
+                        self.show(outcome)
+                    else:
+                        self.over = True
+                case o.Answer(ask=ask, result=result):
+                    self.end(ask)
+                    assert cancelled or self.over or self.call.phase is Phase.DONE or result in self.given[ask_name(ask)]
+                case o.Refuse(ask=ask) | o.GiveBack(ask=ask):
+                    self.end(ask)
+                case o.Cancel():
+                    assert not cancelled
+                    cancelled = True
+                case o.Resume():
+                    self.resuming += 1
+
+    def end(self, ask: Ask) -> None:
+        name = ask_name(ask)
+        assert ask.open, "an ask was told its end twice"
+        assert name not in self.ended
+        self.ended.add(name)
+        ask.open = False
+
+    def show(self, outcome: o.InputRequired) -> None:
+        keys = {}
+        for key, request in outcome.requests.items():
+            match = [n for n, a in self.asks.items() if a.open and a.method == request["method"]]
+            assert match, "something was asked that no server asked"
+            keys[key] = request["method"]
+        earlier = {key for step, shown in self.shown.items() if step < outcome.step for key in shown}
+        answered = {key for responses in self.used.values() for key in responses}
+        assert not (set(keys) & answered & earlier & set(self.rejected())), "a key was used again after its answer"
+        self.shown[outcome.step] = keys
+
+    def rejected(self) -> list[str]:
+        return []
+
+    # -- what can happen ----------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.begun and not self.sent)
+    @rule()
+    def is_sent(self) -> None:
+        self.sent = True
+        self.do(self.call.feed(o.Sent("2025-11-25"), self.now))
+
+    @precondition(lambda self: self.sent and self.call.phase is not Phase.DONE and len(self.asks) < 8)
+    @rule(what=st.sampled_from([ELICIT, SAMPLE, ROOTS]))
+    def asks_something(self, what: tuple[str, dict[str, Any]]) -> None:
+        self.numbers += 1
+        name = f"ask{self.numbers}"
+        self.asks[name] = ask = Ask(what[0], what[1], server_id=name, request_id=None, at=self.now)
+        self.given[name] = []
+        self.do(self.call.feed(o.Asked(ask), self.now))
+
+    @precondition(lambda self: any(ask.open for ask in self.asks.values()))
+    @rule(data=st.data())
+    def withdraws(self, data: st.DataObject) -> None:
+        ask = data.draw(st.sampled_from([ask for ask in self.asks.values() if ask.open]))
+        ask.open = False
+        self.ended.add(ask_name(ask))
+        self.do(self.call.feed(o.Withdrawn(ask), self.now))
+
+    @precondition(lambda self: self.sent)
+    @rule(reply=st.sampled_from([Result({}), Result({"isError": True}), Failure(-1, "no"), Lost("gone", True)]))
+    def replies(self, reply: Result | Failure | Lost) -> None:
+        self.do(self.call.feed(o.Replied(reply), self.now))
+
+    @precondition(lambda self: self.shown)
+    @rule(data=st.data(), kind=st.sampled_from(["all", "some", "none", "wrong", "bad shape", "extra"]))
+    def comes_back(self, data: st.DataObject, kind: str) -> None:
+        step = data.draw(st.sampled_from(sorted(self.shown)))
+        shown = self.shown[step]
+        responses: Any = {key: ANSWERS[method] for key, method in shown.items()}
+        match kind:
+            case "some":
+                responses = dict(list(responses.items())[:1])
+            case "none":
+                responses = {}
+            case "wrong":
+                responses = {key: WRONG if shown[key] == "elicitation/create" else a for key, a in responses.items()}
+            case "bad shape":
+                responses = [] if data.draw(st.booleans()) else dict.fromkeys(shown, 3)
+            case "extra":
+                responses["bogus-9"] = {"action": "nonsense"}
+        for name, ask in self.asks.items():
+            self.given[name] += [ANSWERS[ask.method], WRONG]
+        self.numbers += 1
+        leg = f"leg{self.numbers}"
+        before = self.call.step
+        self.legs.add(leg)
+        try:
+            commands = self.call.retry(leg, step, responses, Profile.of(EVERYTHING), self.now)
+        except (StepUsed, ProtocolError):
+            self.legs.remove(leg)
+            assert self.call.step == before, "a refused retry consumed something"
+            return
+        if step in self.used:
+            assert self.used[step] == responses or self.call.step == before
+        if self.call.step != before:
+            assert step not in self.used, "a step was consumed twice"
+            self.used[step] = responses
+        self.do(commands)
+
+    @precondition(lambda self: self.legs)
+    @rule(data=st.data())
+    def goes_away(self, data: st.DataObject) -> None:
+        leg = data.draw(st.sampled_from(sorted(self.legs)))
+        self.legs.remove(leg)
+        self.do(self.call.feed(o.LegGone(leg), self.now))
+
+    @precondition(lambda self: self.resuming)
+    @rule()
+    def has_its_turn(self) -> None:
+        self.resuming -= 1
+        self.do(self.call.feed(o.Resumed(), self.now))
+
+    @rule(seconds=st.sampled_from([0.01, 0.06, 1.0, 49.0, 60.0, 301.0]))
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.do(self.call.feed(o.Tick(), self.now))
+
+    # -- what must hold -----------------------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_left_at_the_end(self) -> None:
+        if self.call.phase is Phase.DONE:
+            assert not self.legs, "a leg waits for a call that is over"
+            assert not len(self.call.outstanding)
+            assert all(name in self.ended for name in self.asks), "an ask was left open at the server"
+
+    @invariant()
+    def a_suspended_call_has_something_outstanding_and_no_open_leg(self) -> None:
+        if self.call.phase is Phase.SUSPENDED:
+            assert len(self.call.outstanding)
+            assert not self.legs
+
+    @invariant()
+    def nothing_waits_for_ever(self) -> None:
+        assert self.call.phase is Phase.DONE or self.call.deadline < float("inf")
+
+    def teardown(self) -> None:
+        for _ in range(50):
+            if self.call.phase is Phase.DONE:
+                break
+            self.now = max(self.now + 0.01, self.call.deadline)
+            self.do(self.call.feed(o.Tick(), self.now))
+        assert self.call.phase is Phase.DONE, "time alone did not end the call"
+        self.nothing_is_left_at_the_end()
+
+
+def ask_name(ask: Ask) -> str:
+    return str(ask.server_id)
+
+
+CallMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestCallMachine = CallMachine.TestCase
