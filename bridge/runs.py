@@ -1,6 +1,6 @@
 """The vocabulary of attribution: runs, channels, and the commands that its rules give.
 
-Values and two small mutable records. The rules are in `bridge.turns` (who runs where) and `bridge.attribution` (whose
+Values and two small mutable records. The rules are in `bridge.turns` (who runs where) and `bridge.verdicts` (whose
 ask); only they write to a `Run` or a `Channel`. Both may be subclassed by whoever carries the commands out.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from legacy.messages import Ask
 
 if TYPE_CHECKING:
-    from bridge.attribution import Asked
+    from bridge.verdicts import Asked
 
 
 class RunState(Enum):

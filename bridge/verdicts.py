@@ -1,0 +1,348 @@
+"""Whose ask it is: rules 3 to 8 of attribution (see `bridge.attribution` for the whole theory)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from bridge.knowledge import Kind, Knowledge
+from bridge.runs import (
+    DONE,
+    GHOST,
+    RESUMING,
+    RUNNING,
+    SUSPENDED,
+    Channel,
+    Command,
+    Counters,
+    Give,
+    Hold,
+    LastRoots,
+    Refuse,
+    Resume,
+    Run,
+    Send,
+    Timers,
+    Withdraw,
+)
+from legacy.messages import Ask
+
+
+class Verdict(Enum):
+    PENDING = "pending"
+    GIVEN = "given"
+    HELD = "held"
+
+
+class Asked:
+    """An open ask and what is known of whose it is."""
+
+    __slots__ = ("ask", "at", "candidates", "channel", "due", "inferred", "label", "overlap", "roots", "run", "verdict")
+
+    def __init__(self, ask: Ask, channel: Channel, at: float, label: Run | None, *, roots: bool) -> None:
+        self.ask = ask
+        self.channel = channel
+        self.at = at
+        """When it came, or was judged anew."""
+        self.label = label
+        self.roots = roots
+        self.candidates: dict[Run, bool] = {}
+        """Who can have asked it, and whether that run waited for us when it came."""
+        self.verdict = Verdict.PENDING
+        self.run: Run | None = None
+        """Whom it was given to."""
+        self.inferred = False
+        self.overlap = 0
+        """How many asks of that run were open already."""
+        self.due: float | None = None
+
+
+class Verdicts:
+    """The open asks of one group, and what was decided of each.
+
+    Invariants: an open ask is in ``asks`` from `asked` to its refusal, its answer with the last roots, or `forget`; it
+    is pending (and has a timer), given to exactly one run (and in that run's ``asks``) or held (and in its channel's
+    ``held``; ``held`` here counts those). It is in its channel's ``doubts`` while it is pending or its verdict may
+    still turn out wrong.
+    """
+
+    __slots__ = (
+        "_counters",
+        "_ghost_max",
+        "_ghost_min",
+        "_ghost_unknown",
+        "_knowledge",
+        "_last_roots",
+        "_settle",
+        "_settle_max",
+        "_strict",
+        "_timers",
+        "asks",
+        "held",
+    )
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        timers: Timers,
+        counters: Counters,
+        *,
+        strict: bool,
+        settle: float,
+        settle_max: float,
+        ghost_min: float,
+        ghost_max: float,
+        ghost_unknown: float,
+    ) -> None:
+        self._knowledge = knowledge
+        self._timers = timers
+        self._counters = counters
+        self._strict = strict
+        self._settle = settle
+        self._settle_max = settle_max
+        self._ghost_min = ghost_min
+        self._ghost_max = ghost_max
+        self._ghost_unknown = ghost_unknown
+        self._last_roots = False
+        self.asks: dict[Ask, Asked] = {}
+        self.held = 0
+
+    def asked(
+        self,
+        channel: Channel,
+        ask: Ask,
+        now: float,
+        *,
+        label: Run | None = None,
+        roots: bool = False,
+        last_roots: bool = False,
+    ) -> list[Command]:
+        """The server asked. `label`: the run that the wire names; `last_roots`: whether roots were answered before."""
+        self._last_roots = last_roots
+        asked = self.asks[ask] = Asked(ask, channel, now, label, roots=roots)
+        commands: list[Command] = []
+        if label is None and ask.request_id is not None and not roots:
+            self._refuse(asked, "The request that it was asked for is not open any more.", commands)
+        elif label is not None and label.tool is not None and label.state not in (GHOST, DONE):
+            self._give(asked, label, commands, inferred=False)
+        elif roots:
+            asked.label = None
+            self._judge_roots(asked, now, commands)
+        elif label is not None:
+            if label.state is GHOST and label.tool is not None:
+                self._learn(asked, label)
+                self._haunted_by([label], now)
+            self._refuse(asked, "The request that it was asked for cannot be asked about any more.", commands)
+        else:
+            asked.candidates = {run: run.state is SUSPENDED or run.state is RESUMING for run in channel.open}
+            channel.doubts[asked] = None
+            self.judge(asked, now, commands)
+        return commands
+
+    def left(self, run: Run, now: float) -> list[Command]:
+        """The run is over: it cannot have asked what is still open, whoever that was taken for (rule 7)."""
+        commands: list[Command] = []
+        if run.channel is not None:
+            for doubt in list(run.channel.doubts):
+                if doubt.candidates.pop(run, None) is None:
+                    continue
+                if doubt.verdict is Verdict.PENDING:
+                    self.judge(doubt, now, commands)
+                elif not doubt.inferred and not doubt.candidates:
+                    run.channel.doubts.pop(doubt, None)
+        for asked in list(run.asks or ()):
+            if asked.roots and asked.label is None:
+                self.withdraw(asked, now, commands)
+            elif asked in asked.channel.doubts:
+                self._counters.mended += 1
+                assert run.tool is not None
+                self._knowledge.unlearned_ask(run.tool, asked.overlap)
+                self.withdraw(asked, now, commands)
+            else:
+                self._refuse(asked, "The call that asked it is over.", commands)
+        return commands
+
+    def taken_over(self, run: Run, now: float) -> list[Command]:
+        """The run was cancelled: roots that it carried, which may be asked for another's sake, go to another."""
+        commands: list[Command] = []
+        for asked in list(run.asks or ()):
+            if asked.roots and asked.label is None:
+                self.withdraw(asked, now, commands)
+        return commands
+
+    # -- rules 3 to 5 -------------------------------------------------------------------------------------------------
+
+    def judge(self, asked: Asked, now: float, commands: list[Command]) -> None:
+        candidates = self._candidates(asked)
+        tools = [run for run in candidates if run.tool is not None]
+        if not candidates:
+            return self._refuse(asked, "No call is open that can have asked it.", commands)
+        if not tools:
+            return self._refuse(asked, "Only requests are open that cannot be asked about.", commands)
+        if len(candidates) == 1:
+            self._haunted_by(tools, now)
+            return self._give(asked, tools[0], commands, inferred=False)
+        settled = now >= asked.at + self._settle
+        if settled:
+            may_ask = [run for run in tools if run.may_be_asked and run.tool and self._knowledge.may_ask(run.tool)]
+            overrun = [run for run in tools if run not in may_ask and self._overran(run, now)]
+            if len(may_ask) == 1 and may_ask[0].state is not GHOST and not overrun:
+                if self._strict:
+                    return self._refuse(asked, "It can only be inferred which call asked it.", commands)
+                return self._give(asked, may_ask[0], commands, inferred=True)
+            if now >= asked.at + self._settle_max:
+                for run in may_ask + overrun or tools:
+                    run.suspect = True
+                    self._knowledge.suspected(run.tool or "")
+                self._haunted_by(candidates, now)
+                return self._refuse(asked, "Several calls can have asked it.", commands)
+        self._timers.set(asked, asked.at + (self._settle_max if settled else self._settle))
+        return None
+
+    def _candidates(self, asked: Asked) -> list[Run]:
+        kind = self._knowledge.kind
+        first = [run for run, waited in asked.candidates.items() if not waited or kind(run.tool or "") is Kind.MANY]
+        return first or list(asked.candidates)
+
+    def _overran(self, run: Run, now: float) -> bool:
+        """The run of a quiet tool takes twice as long as any before it: as if it waited for something."""
+        longest = self._knowledge.longest_run(run.tool) if run.tool is not None else None
+        return longest is not None and run.state is RUNNING and now - run.sent_at - run.paused > 2 * longest
+
+    # -- what the rules come to ---------------------------------------------------------------------------------------
+
+    def _give(self, asked: Asked, run: Run, commands: list[Command], *, inferred: bool) -> None:
+        if not asked.roots:
+            self._learn(asked, run)
+        if run.state is GHOST:
+            return self._refuse(asked, "It came from a call that was cancelled.", commands)
+        asked.verdict = Verdict.GIVEN
+        asked.run = run
+        asked.inferred = inferred
+        asked.due = None
+        if run.asks is None:
+            run.asks = {}
+        run.asks[asked] = None
+        self._counters.given += 1
+        self._counters.inferred += inferred
+        asked.candidates.pop(run, None)
+        if not inferred and not asked.candidates:
+            asked.channel.doubts.pop(asked, None)
+        commands.append(Give(asked.ask, run, inferred))
+        return None
+
+    def _refuse(self, asked: Asked, reason: str, commands: list[Command], *, lapsed: bool = False) -> None:
+        self.forget(asked)
+        self._counters.refused += 1
+        self._counters.lapsed += lapsed
+        commands.append(Refuse(asked.ask, reason, lapsed))
+
+    def forget(self, asked: Asked) -> None:
+        self.asks.pop(asked.ask, None)
+        if asked.run is not None and asked.run.asks is not None:
+            asked.run.asks.pop(asked, None)
+        asked.channel.doubts.pop(asked, None)
+        if asked in asked.channel.held:
+            del asked.channel.held[asked]
+            self.held -= 1
+        asked.run = None
+        asked.candidates = {}
+        asked.due = None
+
+    def _learn(self, asked: Asked, run: Run) -> None:
+        assert run.tool is not None
+        waits = run.state is SUSPENDED or run.state is RESUMING
+        asked.overlap = max(len(run.asks or ()), int(waits))
+        self._knowledge.learned_ask(run.tool, asked.overlap)
+        if asked.label is None:
+            self._knowledge.learned_unlabelled(run.tool)
+        elif asked.ask.request_id is not None:  # a task's label says nothing about streams
+            self._knowledge.learned_label(run.tool)
+
+    def withdraw(self, asked: Asked, now: float, commands: list[Command]) -> None:
+        """Take the ask back from whom it was given to, and judge it anew."""
+        run = asked.run
+        assert run is not None
+        assert run.asks is not None
+        run.asks.pop(asked, None)
+        asked.run = None
+        asked.verdict = Verdict.PENDING
+        asked.inferred = False
+        asked.at = now
+        commands.append(Withdraw(asked.ask, run))
+        if asked.roots:
+            self._judge_roots(asked, now, commands)
+        else:
+            self.judge(asked, now, commands)
+
+    # -- ghosts, rule 8 -----------------------------------------------------------------------------------------------
+
+    def ghost_life(self, run: Run) -> float:
+        longest = self._knowledge.longest_run(run.tool) if run.tool is not None else None
+        if longest is None:
+            return self._ghost_unknown
+        return min(max(2 * longest, self._ghost_min), self._ghost_max)
+
+    def _haunted_by(self, runs: list[Run], now: float) -> None:
+        """Ghosts among the runs may have asked just now, so they go on from now."""
+        for run in runs:
+            if run.state is GHOST:
+                until = min(now + self.ghost_life(run), run.since + self._ghost_max)
+                if run.due is None or until > run.due:
+                    self._timers.set(run, until)
+
+    def suspected_until(self, ghost: Run) -> float | None:
+        """A ghost is not forgotten before then: time alone does not clear it of an ask that came while it was there."""
+        assert ghost.channel is not None
+        at = [d.at for d in ghost.channel.doubts if d.verdict is Verdict.PENDING and ghost in d.candidates]
+        return max(at) + self._settle_max + self._settle if at else None
+
+    # -- roots, and rule 6 for them -----------------------------------------------------------------------------------
+
+    def _judge_roots(self, asked: Asked, now: float, commands: list[Command]) -> None:
+        carrier: Run | None = None
+        for run in reversed(asked.channel.open):
+            if run.state is RUNNING and run.tool is not None and run.carries_roots:
+                if run.turn:
+                    carrier = run
+                    break
+                carrier = carrier or run
+        if carrier is not None:
+            return self._give(asked, carrier, commands, inferred=False)
+        if self._last_roots:
+            self.forget(asked)
+            commands.append(LastRoots(asked.ask))
+            return None
+        asked.verdict = Verdict.HELD
+        asked.channel.held[asked] = None
+        self.held += 1
+        self._counters.held += 1
+        commands.append(Hold(asked.ask))
+        return self.lapse(asked, now, commands)
+
+    def lapse(self, asked: Asked, now: float, commands: list[Command]) -> None:
+        """A plain run may be waiting for the held ask's answer, which only another could bring: not for long."""
+        plain = [run.sent_at for run in asked.channel.open if run.tool is None and run.state is RUNNING]
+        if not plain:
+            return None
+        lapses_at = max(asked.at, min(plain)) + self._settle_max
+        if now >= lapses_at:
+            return self._refuse(asked, "Nobody could be asked for roots in time.", commands, lapsed=True)
+        return self._timers.set(asked, lapses_at)
+
+    def carry_held(self, commands: list[Command], now: float) -> list[Command]:
+        """Have runs that just went on carry the roots asks that are held on their channel."""
+        if not self.held:
+            return commands
+        carried: list[Command] = []
+        for command in commands:
+            if not isinstance(command, Send | Resume) or (channel := command.run.channel) is None:
+                continue
+            for asked in list(channel.held):
+                if command.run.tool is None:
+                    if asked.due is None:
+                        self.lapse(asked, now, carried)
+                elif command.run.carries_roots:
+                    channel.held.pop(asked)
+                    self.held -= 1
+                    self._give(asked, command.run, carried, inferred=False)
+        return commands + carried
