@@ -19,11 +19,15 @@ from referencing import Registry
 MAX_PATTERN: Final = 300
 MAX_MATCHED: Final = 1000
 """Characters; a pattern is not tried on more."""
+MAX_ENTERED: Final = 100_000
+"""Characters and items of an answer; the server judges a bigger one itself."""
 MAX_REASONS: Final = 3
 
 
 def fault(schema: Mapping[str, Any], content: Mapping[str, Any], fields: frozenset[str]) -> str | None:
     """Why ``content`` does not fit, in one line; None if it does, or nobody here can say."""
+    if sum(len(value) for value in content.values() if isinstance(value, list | str)) > MAX_ENTERED:
+        return None
     try:
         errors = list(_Validator(schema, registry=_NOWHERE, format_checker=_FORMATS).iter_errors(dict(content)))
     except Exception:  # whatever a schema by hand can do to a validator

@@ -13,80 +13,30 @@ titles without a form of theirs  ``oneOf`` / ``items.anyOf`` of const and title
 array of strings or numbers      a string, one item a line                               as an array
 ===============================  ======================================================  =====================
 
-Keywords that clients do not know stay where they are, since clients skip them; a known one of the wrong type goes,
-since the official TypeScript client refuses the whole round for it.
+What becomes of the other keywords of a field is `bridge.translate.keywords`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from bridge.translate.keywords import foreign, known
 from bridge.translate.schemas import PRIMITIVE, Unfit, normal, options_of
+from bridge.translate.shapes import are_texts, is_count, is_scalar, is_text
 
-FORMATS: Final = frozenset({"date", "date-time", "email", "uri"})
 ABSENT: Final = object()
 """No value at all."""
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
-_RULES: Final = frozenset(
-    {
-        "$ref",
-        "allOf",
-        "anyOf",
-        "const",
-        "contains",
-        "default",
-        "enum",
-        "enumNames",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-    }
-    | {"format", "items", "maxContains", "maxItems", "maxLength", "maximum", "minContains", "minItems", "minLength"}
-    | {"minimum", "multipleOf", "oneOf", "pattern", "prefixItems", "type", "uniqueItems", "unevaluatedItems"}
-)
-"""Keywords that speak of the value and would be wrong of another kind of field."""
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _is_both(value: object) -> bool:
     return (
         isinstance(value, list) and [item for item in value if isinstance(item, bool)] == value and len(set(value)) == 2
     )
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-_DEFAULTS: Final[dict[str, Callable[[object], bool]]] = {
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: _is_number(value) and float(value) == int(value),  # type: ignore[arg-type,call-overload]
-    "number": _is_number,
-    "string": _is_text,
-}
-_NOTES: Final[dict[str, Callable[[object], bool]]] = {"title": _is_text, "description": _is_text}
-_KNOWN: Final[dict[str, dict[str, Callable[[object], bool]]]] = {
-    "boolean": {},
-    "integer": {"minimum": _is_number, "maximum": _is_number},
-    "number": {"minimum": _is_number, "maximum": _is_number},
-    "string": {"minLength": _is_count, "maxLength": _is_count},
-    "array": {"minItems": _is_count, "maxItems": _is_count},
-}
-"""What a keyword of the subset must look like, by type, for the official clients to read the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +82,11 @@ def fit(root: Mapping[str, Any], original: object, *, required: bool) -> Field:
 def _shown(root: Mapping[str, Any], schema: dict[str, Any], required: bool) -> Field:
     kind = schema.get("type")
     if kind == "boolean" and _is_both(schema.get("enum")):
-        return Field(_known(schema, "boolean"), required)
+        return Field(known(schema, "boolean"), required)
     if kind not in ("array", "object") and ({"const", "enum"} & schema.keys() or options_of(schema) is not None):
         return _choice(schema, required)
     if kind in PRIMITIVE:
-        return Field(_known(schema, str(kind)), required)
+        return Field(known(schema, str(kind)), required)
     if kind == "array":
         return _several(root, schema, required)
     if kind == "object" or "properties" in schema:
@@ -168,14 +118,14 @@ def _choices(schema: Mapping[str, Any]) -> _Choices:
     if options is not None:
         raw = [option.get("const") for option in options]
         titles = [
-            option["title"] if _is_text(option.get("title")) else _label(option.get("const")) for option in options
+            option["title"] if is_text(option.get("title")) else _label(option.get("const")) for option in options
         ]
     elif "const" in schema:
         raw = [schema["const"]]
     else:
         raw = schema["enum"] if isinstance(schema["enum"], list) else []
         names = schema.get("enumNames")
-        if _is_texts(names) and names is not None and len(names) == len(raw):
+        if are_texts(names) and names is not None and len(names) == len(raw):
             titles = list(names)
     values: dict[str, Any] = {}
     for value in raw:
@@ -194,24 +144,24 @@ def _choices(schema: Mapping[str, Any]) -> _Choices:
 def _choice(schema: dict[str, Any], required: bool) -> Field:
     choices = _choices(schema)
     if choices.values or "const" in schema:
-        shown = _foreign(schema)
+        shown = foreign(schema)
     else:
-        shown = _known({key: value for key, value in schema.items() if key != "default"}, "string")
+        shown = known({key: value for key, value in schema.items() if key != "default"}, "string")
         shown.pop("enumNames", None)
     shown["type"] = "string"
     options = options_of(schema)
     if "enum" in schema and not choices.values:
         shown["enum"] = schema["enum"]
-        if _is_texts(schema.get("enumNames")):
+        if are_texts(schema.get("enumNames")):
             shown["enumNames"] = schema["enumNames"]
     elif options is not None or choices.titles is not None:
         shown["oneOf"] = _titled(choices, options)
     else:
         shown["enum"] = choices.labels
-    default = choices.label(schema["default"]) if _is_scalar(schema.get("default")) else None
+    default = choices.label(schema["default"]) if is_scalar(schema.get("default")) else None
     if default is not None:
         shown["default"] = default
-    elif _is_text(schema.get("default")) and not choices.values:
+    elif is_text(schema.get("default")) and not choices.values:
         shown["default"] = schema["default"]
     return Field(shown, required, values=choices.values)
 
@@ -253,21 +203,21 @@ def _with_options(items: object) -> object:
 
 def _multiple(schema: dict[str, Any], items: dict[str, Any], required: bool) -> Field:
     choices = _choices(items)
-    shown = _known({key: value for key, value in schema.items() if key not in ("default", "items")}, "array")
+    shown = known({key: value for key, value in schema.items() if key not in ("default", "items")}, "array")
     original = schema.get("items")
     options = options_of(items)
     if options is not None or choices.titles is not None:
-        extras = _foreign(items) if items.get("type") != "string" else {**_foreign(items), "type": "string"}
+        extras = foreign(items) if items.get("type") != "string" else {**foreign(items), "type": "string"}
         shown["items"] = {**extras, "anyOf": _titled(choices, options)}
     elif choices.values or "const" in items:
-        shown["items"] = {**_foreign(items), "type": "string", "enum": choices.labels}
+        shown["items"] = {**foreign(items), "type": "string", "enum": choices.labels}
     else:
         shown["items"] = {**items, "type": "string"}
     if shown["items"] == original:
         shown["items"] = original
     default = schema.get("default")
     if isinstance(default, list):
-        labels = [choices.label(item) if _is_scalar(item) else None for item in default]
+        labels = [choices.label(item) if is_scalar(item) else None for item in default]
         if None not in labels:
             shown["default"] = labels
     return Field(shown, required, values=choices.values)
@@ -275,15 +225,15 @@ def _multiple(schema: dict[str, Any], items: dict[str, Any], required: bool) -> 
 
 def _lines(schema: dict[str, Any], kind: str, required: bool) -> Field:
     """An array of free text: one string, an item a line. An empty one need not be filled in."""
-    shown: dict[str, Any] = {**_foreign(schema), "type": "string"}
+    shown: dict[str, Any] = {**foreign(schema), "type": "string"}
     least, most = schema.get("minItems"), schema.get("maxItems")
-    least = least if _is_count(least) else 0
-    bounds = (f"at least {least}" if least else "", f"at most {most}" if _is_count(most) else "")
+    least = least if is_count(least) else 0
+    bounds = (f"at least {least}" if least else "", f"at most {most}" if is_count(most) else "")
     hint = ", ".join(filter(None, ("One item a line", *bounds, "each a number" if kind != "string" else ""))) + "."
     shown["description"] = f"{shown['description']} ({hint})" if shown.get("description") else hint
     default = schema.get("default")
     if isinstance(default, list):
-        texts = [_label(item) for item in default if _is_scalar(item)]
+        texts = [_label(item) for item in default if is_scalar(item)]
         text = "\n".join(texts)
         if _items(text, kind) == default:
             shown["default"] = text
@@ -306,33 +256,6 @@ def _item(text: str, kind: str) -> Any:
     if number.is_integer() and re.fullmatch(r"[+-]?\d{1,300}", text):
         return int(text)
     return number
-
-
-# -- keywords ---------------------------------------------------------------------------------------------------------
-
-
-def _known(schema: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The keywords of a field that clients read as it is, less those they would refuse."""
-    checks = {**_NOTES, **_KNOWN[kind]}
-    shown = {key: value for key, value in schema.items() if key not in checks or checks[key](value)}
-    if kind == "string" and shown.get("format") not in FORMATS:
-        shown.pop("format", None)
-    if "default" in shown and not _DEFAULTS.get(kind, _is_texts)(shown["default"]):
-        del shown["default"]
-    return shown
-
-
-def _foreign(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that a field keeps when it is shown as another kind."""
-    return {
-        key: value
-        for key, value in schema.items()
-        if key not in _RULES and (key not in _NOTES or isinstance(value, str))
-    }
-
-
-def _is_scalar(value: object) -> bool:
-    return isinstance(value, str | int | float)
 
 
 def _label(value: object) -> str:

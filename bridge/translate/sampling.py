@@ -9,54 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from bridge.translate.shapes import are_objects, are_texts, is_list, is_number, is_object, is_text, is_whole
+
 _Check = Callable[[object], bool]
 
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_whole(value: object) -> bool:
-    return _is_number(value) and not (isinstance(value, float) and not value.is_integer())
-
-
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _are_objects(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-
-
 BLOCKS: Final[Mapping[str, Mapping[str, _Check]]] = {
-    "audio": {"data": _is_text, "mimeType": _is_text},
-    "image": {"data": _is_text, "mimeType": _is_text},
-    "text": {"text": _is_text},
-    "tool_result": {"toolUseId": _is_text, "content": _is_list},
-    "tool_use": {"id": _is_text, "name": _is_text, "input": _is_object},
+    "audio": {"data": is_text, "mimeType": is_text},
+    "image": {"data": is_text, "mimeType": is_text},
+    "text": {"text": is_text},
+    "tool_result": {"toolUseId": is_text, "content": is_list},
+    "tool_use": {"id": is_text, "name": is_text, "input": is_object},
 }
 """What a message may consist of, and what each kind must have."""
 
 OPTIONAL: Final[Mapping[str, _Check]] = {
-    "metadata": _is_object,
-    "modelPreferences": _is_object,
-    "stopSequences": _are_texts,
-    "systemPrompt": _is_text,
-    "temperature": _is_number,
-    "toolChoice": _is_object,
-    "tools": _are_objects,
+    "metadata": is_object,
+    "modelPreferences": is_object,
+    "stopSequences": are_texts,
+    "systemPrompt": is_text,
+    "temperature": is_number,
+    "toolChoice": is_object,
+    "tools": are_objects,
 }
 
 _ONE_BLOCK: Final = {
@@ -79,7 +52,7 @@ def request_fault(params: Mapping[str, Any]) -> str | None:
         fault = content_fault(message.get("content"))
         if fault is not None:
             return f"messages[{place}].content {fault}"
-    if not _is_whole(params.get("maxTokens")):
+    if not is_whole(params.get("maxTokens")):
         return "maxTokens must be a whole number"
     return next(
         (f"{name} has the wrong type" for name, fits in OPTIONAL.items() if not _fits(params, name, fits)), None

@@ -92,6 +92,9 @@ def normal(root: Mapping[str, Any], schema: object, depth: int = 0) -> Node:
         raise Unfit("has no schema that says what to enter")
     if depth > MAX_DEPTH:
         raise Unfit("refers to itself")
+    kinds = schema.get("type", "string")
+    if not all(isinstance(kind, str) for kind in (kinds if isinstance(kinds, list) else [kinds])):
+        raise Unfit("has no type that a form can show")
     if isinstance(schema.get("$ref"), str):
         target = normal(root, deref(root, schema["$ref"]), depth + 1)
         return _over(target, _less(schema, "$ref"))
@@ -126,8 +129,10 @@ def _one_of(root: Mapping[str, Any], schema: dict[str, Any], keyword: str, depth
     branches = schema[keyword]
     if keyword == "oneOf" and schema.get("type") == "string" and all(map(_is_string_option, branches)):
         return Node(schema, False)
-    if schema.get("type") in PRIMITIVE and not any(
-        isinstance(part, dict) and _SAYS_KIND & part.keys() for part in branches
+    if (
+        isinstance(schema.get("type"), str)
+        and schema["type"] in PRIMITIVE
+        and not any(isinstance(part, dict) and _SAYS_KIND & part.keys() for part in branches)
     ):
         return Node(schema, False)  # only rules beside a plain type: clients look past them
     if branches and all(isinstance(branch, dict) and "const" in branch for branch in branches):

@@ -1,7 +1,7 @@
 """Forms that old servers send, what a modern client is shown for each, and how answers go back.
 
-The shown forms were all read by the official TypeScript client's own schema (2.x, 2026-07-28) when they were written down
-here; ``OLD`` says which of the originals it refuses.
+When these were written down, the official TypeScript client's own schema (2.0, 2026-07-28) read every form in
+``shown``, and refused just the originals that have ``refused_by_typescript``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,15 @@ CASES = [
     Case("a plain string", {"type": "string"}, SAME, [("x", "x")]),
     Case(
         "a string with all the subset has",
-        {"type": "string", "title": "T", "description": "D", "minLength": 1, "maxLength": 9, "format": "email", "default": "a@b"},
+        {
+            "type": "string",
+            "title": "T",
+            "description": "D",
+            "minLength": 1,
+            "maxLength": 9,
+            "format": "email",
+            "default": "a@b",
+        },
         SAME,
         [("x@y", "x@y")],
     ),
@@ -49,7 +57,9 @@ CASES = [
     Case("a boolean of both values", {"type": "boolean", "enum": [True, False]}, SAME, [(False, False)]),
     Case("one of several", COLOURS, SAME, [("red", "red")]),
     Case("one of several with enumNames", {**COLOURS, "enumNames": ["Red", "Green"]}, SAME, [("green", "green")]),
-    Case("one of several with titles", {"type": "string", "oneOf": TITLED, "default": "#f00"}, SAME, [("#0f0", "#0f0")]),
+    Case(
+        "one of several with titles", {"type": "string", "oneOf": TITLED, "default": "#f00"}, SAME, [("#0f0", "#0f0")]
+    ),
     Case(
         "some of several",
         {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "minItems": 1, "default": ["a"]},
@@ -86,7 +96,13 @@ CASES = [
         refused_by_typescript=True,
     ),
     Case("a list of one type", {"type": ["string"]}, {"type": "string"}, [("x", "x")], refused_by_typescript=True),
-    Case("integer or number", {"type": ["integer", "number"]}, {"type": "number"}, [(1.5, 1.5)], refused_by_typescript=True),
+    Case(
+        "integer or number",
+        {"type": ["integer", "number"]},
+        {"type": "number"},
+        [(1.5, 1.5)],
+        refused_by_typescript=True,
+    ),
     Case(
         "int or float of pydantic's",
         {"anyOf": [{"type": "integer"}, {"type": "number"}], "title": "N"},
@@ -121,7 +137,13 @@ CASES = [
         defs={"Colour": COLOURS},
         refused_by_typescript=True,
     ),
-    Case("an unknown format", {"type": "string", "format": "uuid"}, {"type": "string"}, [("x", "x")], refused_by_typescript=True),
+    Case(
+        "an unknown format",
+        {"type": "string", "format": "uuid"},
+        {"type": "string"},
+        [("x", "x")],
+        refused_by_typescript=True,
+    ),
     Case(
         "a format that is no string",
         {"type": "string", "format": None, "minLength": None},
@@ -130,7 +152,13 @@ CASES = [
         refused_by_typescript=True,
     ),
     Case("a null title", {"type": "number", "title": None}, {"type": "number"}, [(1, 1)], refused_by_typescript=True),
-    Case("a default of another type", {"type": "integer", "default": "3"}, {"type": "integer"}, [], refused_by_typescript=True),
+    Case(
+        "a default of another type",
+        {"type": "integer", "default": "3"},
+        {"type": "integer"},
+        [],
+        refused_by_typescript=True,
+    ),
     Case("a null default", {"type": "string", "default": None}, {"type": "string"}, [], refused_by_typescript=True),
     Case(
         "choices without a type",
@@ -182,8 +210,19 @@ CASES = [
         when_absent={"f": None},
         refused_by_typescript=True,
     ),
-    Case("one constant", {"const": "yes"}, {"type": "string", "enum": ["yes"]}, [("yes", "yes")], refused_by_typescript=True),
-    Case("a true that must be given", {"type": "boolean", "const": True}, {"type": "string", "enum": ["true"]}, [("true", True)]),
+    Case(
+        "one constant",
+        {"const": "yes"},
+        {"type": "string", "enum": ["yes"]},
+        [("yes", "yes")],
+        refused_by_typescript=True,
+    ),
+    Case(
+        "a true that must be given",
+        {"type": "boolean", "const": True},
+        {"type": "string", "enum": ["true"]},
+        [("true", True)],
+    ),
     Case(
         "a list of strings",
         {"type": "array", "items": {"type": "string"}, "title": "Tags", "default": ["a", "b"]},
@@ -254,7 +293,9 @@ CASES = [
         [("a@b", "a@b")],
         refused_by_typescript=True,
     ),
-    Case("rules beside a type", {"type": "string", "anyOf": [{"minLength": 3}, {"maxLength": 1}]}, SAME, [("abc", "abc")]),
+    Case(
+        "rules beside a type", {"type": "string", "anyOf": [{"minLength": 3}, {"maxLength": 1}]}, SAME, [("abc", "abc")]
+    ),
 ]
 
 UNFIT = [

@@ -6,10 +6,10 @@ import copy
 from typing import Any
 
 import pytest
-from bridge.translate.forms import MAX_FIELDS, bring
-from bridge.translate.schemas import Unfit
 from jsonschema import Draft202012Validator
 
+from bridge.translate.forms import MAX_FIELDS, bring
+from bridge.translate.schemas import Unfit
 from tests.translate.corpus import CASES, SAME, UNFIT, Case, form
 from tests.translate.subset import refuses
 
@@ -101,7 +101,9 @@ def test_a_form_is_bounded() -> None:
         deep = {"anyOf": [deep, {"type": "null"}]}
     with pytest.raises(Unfit, match="too deep"):
         bring({"type": "object", "properties": {"f": deep}})
-    doubling = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(28)} | {"d28": {"type": "string"}}
+    doubling = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(28)} | {
+        "d28": {"type": "string"}
+    }
     for name in ("f", "enum", "default", "$defs"):
         with pytest.raises(Unfit, match="too large"):
             bring({"type": "object", "properties": {name: {"$ref": "#/$defs/d0"}}, "$defs": doubling})
@@ -117,7 +119,11 @@ def test_a_form_is_bounded() -> None:
         ({"type": "integer"}, "hunter2", "'f' must be of type integer."),
         ({"type": "number", "maximum": 3}, 4242, "'f' must be at most 3."),
         ({"enum": ["a", "b"]}, "hunter2", "'f' must be one of the choices."),
-        ({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}, "hunter2", "'f' must have at most 3 characters."),
+        (
+            {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]},
+            "hunter2",
+            "'f' must have at most 3 characters.",
+        ),
         ({"type": "array", "items": {"type": "integer"}}, "1\nhunter2", "'f' must be of type integer."),
         ({"type": "string", "not": {"const": "hunter2"}}, "hunter2", "'f' does not fit its rule 'not'."),
     ],
