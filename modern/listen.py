@@ -1,0 +1,137 @@
+"""Subscription streams: their filter, and what every message on them carries [basic/patterns/subscriptions].
+
+Pure. Which streams are open, and what the wrapped server was asked for their sake, is known to the handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from modern.errors import INVALID_PARAMS, ProtocolError
+
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+UPDATED: Final = "notifications/resources/updated"
+SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a stream brings; nothing that was not asked for."""
+
+    tools_changed: bool = False
+    prompts_changed: bool = False
+    resources_changed: bool = False
+    resources: tuple[str, ...] = ()
+    """URIs in the client's order, each once."""
+    _wanted: frozenset[str] = frozenset()
+
+    @classmethod
+    def read(cls, params: Mapping[str, Any]) -> Filter:
+        """The filter in the params of ``subscriptions/listen``; fields that we do not know are ignored.
+
+        Raises:
+            ProtocolError: -32602, HTTP 400, for a field of the wrong type.
+        """
+        asked = params.get("notifications")
+        if not isinstance(asked, dict):
+            raise _wrong("'notifications' must be an object.")
+        uris = asked.get("resourceSubscriptions", [])
+        if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+            raise _wrong("'resourceSubscriptions' must be a list of strings.")
+        return cls(
+            _flag(asked, "toolsListChanged"),
+            _flag(asked, "promptsListChanged"),
+            _flag(asked, "resourcesListChanged"),
+        ).only(uris)
+
+    def supported(self, capabilities: Mapping[str, Any]) -> Filter:
+        """What of it a server with these capabilities can bring."""
+        resources = capabilities.get("resources")
+        return replace(
+            self,
+            tools_changed=self.tools_changed and _declares(capabilities.get("tools"), "listChanged"),
+            prompts_changed=self.prompts_changed and _declares(capabilities.get("prompts"), "listChanged"),
+            resources_changed=self.resources_changed and _declares(resources, "listChanged"),
+        ).only(self.resources if _declares(resources, "subscribe") else ())
+
+    def only(self, uris: Iterable[str]) -> Filter:
+        """The same filter with these resources."""
+        kept = tuple(dict.fromkeys(uris))
+        return replace(self, resources=kept, _wanted=frozenset(kept))
+
+    def admits(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the stream asked for this notification. Progress and log messages never travel here."""
+        match method:
+            case "notifications/tools/list_changed":
+                return self.tools_changed
+            case "notifications/prompts/list_changed":
+                return self.prompts_changed
+            case "notifications/resources/list_changed":
+                return self.resources_changed
+            case "notifications/resources/updated":
+                uri = params.get("uri")
+                return isinstance(uri, str) and self._covers(uri)
+        return False
+
+    def as_params(self) -> dict[str, Any]:
+        """The filter as it is written on the wire; what is off is left out."""
+        written: dict[str, Any] = {}
+        if self.tools_changed:
+            written["toolsListChanged"] = True
+        if self.prompts_changed:
+            written["promptsListChanged"] = True
+        if self.resources_changed:
+            written["resourcesListChanged"] = True
+        if self.resources:
+            written["resourceSubscriptions"] = list(self.resources)
+        return written
+
+    def _covers(self, uri: str) -> bool:
+        """Whether ``uri`` is subscribed, or is a sub-resource of one that is: below it in its path, query or fragment.
+
+        Looks at the prefixes of ``uri``, so that a stream with many URIs costs no more than one with few.
+        """
+        if not self._wanted:
+            return False
+        if uri in self._wanted:
+            return True
+        return any(
+            uri[:at] in self._wanted or uri[: at + 1] in self._wanted
+            for at, character in enumerate(uri)
+            if character in "/?#"
+        )
+
+
+def acknowledgement(subscription: str | int, honoured: Filter) -> dict[str, Any]:
+    """The params of the first message on a stream."""
+    return {"_meta": {SUBSCRIPTION_ID_KEY: subscription}, "notifications": honoured.as_params()}
+
+
+def stamped(subscription: str | int, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``params`` of a notification as it goes out on a stream; the given ones stay as they are."""
+    made = dict(params or {})
+    meta = made.get("_meta")
+    made["_meta"] = {**(meta if isinstance(meta, dict) else {}), SUBSCRIPTION_ID_KEY: subscription}
+    return made
+
+
+def closing(subscription: str | int) -> dict[str, Any]:
+    """The result that ends a stream from this side."""
+    return {"resultType": "complete", "_meta": {SUBSCRIPTION_ID_KEY: subscription}}
+
+
+def _flag(asked: Mapping[str, Any], name: str) -> bool:
+    value = asked.get(name, False)
+    if not isinstance(value, bool):
+        raise _wrong(f"{name!r} must be true or false.")
+    return value
+
+
+def _declares(capability: Any, flag: str) -> bool:
+    return isinstance(capability, dict) and capability.get(flag) is True
+
+
+def _wrong(say: str) -> ProtocolError:
+    return ProtocolError(INVALID_PARAMS, f"Invalid params: {say}", status=400)
