@@ -107,9 +107,11 @@ def normal(root: Mapping[str, Any], schema: object, depth: int = 0) -> Node:
 
 
 def options_of(schema: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The titled choices of a flat schema, if it has such."""
+    """The titled choices of a flat schema, if it has such: every branch is one constant."""
     options = schema.get("oneOf")
-    return options if isinstance(options, list) else None
+    if not isinstance(options, list) or not options:
+        return None
+    return options if all(isinstance(option, dict) and "const" in option for option in options) else None
 
 
 def _all_of(root: Mapping[str, Any], schema: dict[str, Any], depth: int) -> Node:

@@ -294,6 +294,12 @@ CASES = [
         refused_by_typescript=True,
     ),
     Case(
+        "exclusive rules beside a type",
+        {"type": "string", "oneOf": [{"minLength": 3}, {"maxLength": 1}]},
+        SAME,
+        [("a", "a")],
+    ),
+    Case(
         "rules beside a type", {"type": "string", "anyOf": [{"minLength": 3}, {"maxLength": 1}]}, SAME, [("abc", "abc")]
     ),
 ]
