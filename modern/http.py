@@ -1,193 +1,234 @@
-"""The HTTP face of a 2026-07-28 server: one endpoint, POST only [basic/transports/streamable-http].
+"""The HTTP face: one endpoint of Streamable HTTP as a plain ASGI callable [basic/transports/streamable-http].
 
-Here a request is admitted: by its Host and Origin (DNS rebinding), its principal, its type and size; then read by
-`modern.envelope`, its repeated parameters compared, and handed to the handler in an `modern.exchange.Exchange`. No session
-is ever made: ``Mcp-Session-Id`` and ``Last-Event-ID`` are ignored.
+It admits or refuses a request, reads its body, lets `modern.envelope` judge it, and brings the handler's answer back:
+as one JSON object, or as an event stream (`modern.http_exchange`) once there is a reason for one. It keeps nothing
+between requests; sessions and resumption do not exist here, their headers are ignored.
+
+The order of refusal: Host and Origin (403), method (405), types (415, 406), principal (401), size (413), then the
+envelope's ladder, then headers that mirror a tool's parameters.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 from modern.envelope import Notification, Request, read, read_id
-from modern.errors import INVALID_REQUEST, ProtocolError
-from modern.exchange import JSON_TYPE, Exchange, Headers, Receive, Scope, Send, Times, respond
-from modern.headers import MirrorCache, check_parameters, collect
-from modern.serving import Handler
-from modern.wire import decode, encode, error_message
-
-CORS_HEADERS = frozenset(
-    {"accept", "authorization", "baggage", "content-type", "last-event-id", "traceparent", "tracestate"}
+from modern.errors import (
+    HEADER_MISMATCH,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    ProtocolError,
 )
+from modern.faults import internal_error
+from modern.headers import PREFIX, MirrorCache, check_parameters, collect
+from modern.http_admission import Admission, Headers, Refusal, preflight
+from modern.http_exchange import Exchange, Gone
+from modern.serving import Handler
+from modern.wire import decode, encode, error_message, result_message
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_STATUS: Final[Mapping[int, int]] = {
+    METHOD_NOT_FOUND: 404,
+    HEADER_MISMATCH: 400,
+    MISSING_REQUIRED_CLIENT_CAPABILITY: 400,
+    UNSUPPORTED_PROTOCOL_VERSION: 400,
+}
+"""Codes whose HTTP status the specification fixes, whoever raises them; others travel with the status they were given."""
+
+_JSON: Final = (b"content-type", b"application/json")
 
 
-def anonymous(headers: Mapping[str, str]) -> str | None:
-    """Everybody is the same principal."""
+def _anonymous(headers: Mapping[str, str]) -> str | None:
+    del headers
     return "anonymous"
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """Who is admitted, and how much."""
+    """What an operator may set; times in seconds."""
 
     max_body: int = 4 * 1024 * 1024
-    """Bytes."""
+    """Bytes of a request's body; more is 413."""
     max_depth: int = 64
+    """Levels of nesting in the JSON."""
+    body_within: float = 60.0
+    """How long a client may take to send a body: 408 afterwards."""
     allowed_hosts: tuple[str, ...] = ()
-    """``Host`` names, with or without a port, that are ours besides the loopback ones."""
-    any_host: bool = False
-    """Take any ``Host``: behind an address whose names are not known."""
+    """Hosts served besides the loopback names; ``*`` for any. Off the loopback interface, none listed means any."""
     allowed_origins: tuple[str, ...] = ()
-    identify: Callable[[Mapping[str, str]], str | None] = anonymous
-    """The principal of a request by its headers (lower-case names), or None: refused."""
-    times: Times = field(default_factory=Times)
+    """Origins whose pages may call us; ``*`` for any."""
+    identify: Callable[[Mapping[str, str]], str | None] = _anonymous
+    """From the headers (names in lower case) to the principal; None: 401."""
+    keep_alive: float = 15.0
+    """Between comments on a quiet event stream."""
+    silence_before_sse: float = 5.0
+    """How long an answer may take before its response becomes an event stream."""
+    watch_after: float = 0.05
+    """How long a request runs before somebody looks whether its client is still there."""
+    max_queued: int = 1024
+    """Notifications that may wait for a client that reads slowly."""
 
 
 class HttpFace:
-    """An ASGI application for one endpoint, whatever path it is mounted at."""
+    """An ASGI application for one endpoint; mount it at any path.
+
+    Invariant: everything started for a request has ended when its call returns.
+    """
 
     def __init__(self, handler: Handler, settings: HttpSettings | None = None) -> None:
         self._handler = handler
-        self._settings = settings or HttpSettings()
-        self._hosts = frozenset(host.lower() for host in self._settings.allowed_hosts)
-        self._origins = frozenset(self._settings.allowed_origins)
-        self._mirrors = MirrorCache()
+        self._settings = settings = settings or HttpSettings()
+        self._admission = Admission(settings.allowed_hosts, settings.allowed_origins)
+        self._mirrored = MirrorCache()
+        self.dropped = 0
+        """Progress and log messages that slow readers did not get."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise RuntimeError(f"The HTTP face cannot serve {scope['type']!r}.")
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         headers = collect(scope["headers"])
-        extra: Headers = []
-        id_: str | int | None = None
+        refusal, cors = self._admit(scope, headers)
+        if refusal is not None:
+            await _refuse(send, refusal, cors)
+            return
+        if scope["method"] == "OPTIONS":
+            await _answer(send, 204, b"", [*cors, *preflight(headers)])
+            return
+        principal = self._settings.identify(headers)
+        if principal is None:
+            await _refuse(send, Refusal(401, "Authentication is required.", ((b"www-authenticate", b"Bearer"),)), cors)
+            return
+        data = await self._read_body(headers, receive)
+        if data is None:
+            return  # the client left before it had sent everything
+        if isinstance(data, Refusal):
+            await _refuse(send, data, cors)
+            return
+        body: Any = None
         try:
-            origin = self._admit(headers)
-            if origin is not None:
-                extra = [(b"access-control-allow-origin", origin.encode()), (b"vary", b"Origin")]
-            if scope["method"] != "POST":
-                return await _no_post(scope["method"], headers, origin, extra, send)
-            principal = self._settings.identify(headers)
-            if principal is None:
-                extra = [*extra, (b"www-authenticate", b"Bearer")]
-                raise ProtocolError(INVALID_REQUEST, "Unauthorized: give a bearer token that is known here", status=401)
-            _check_types(headers)
-            body = decode(await self._body(headers, receive), self._settings.max_depth)
-            id_ = read_id(body)
-            request = read(body, headers)
-            if isinstance(request, Notification):
-                return await respond(send, 202, b"", extra)
-            request.principal = principal
-            if request.method == "tools/call":
-                await self._check_parameters(request, headers)
+            body = decode(data, self._settings.max_depth)
+            message = read(body, headers)
         except ProtocolError as error:
-            return await respond(send, error.status, encode(error_message(id_, error)), [JSON_TYPE, *extra])
-        except _ClientGone:
-            return None
-        exchange = Exchange(request.id, receive, send, extra, self._settings.times)
-        handler = self._handler
-        return await exchange.run(lambda: handler.serve(request, exchange))
+            await _send_error(send, read_id(body), error, cors)
+            return
+        if isinstance(message, Notification):
+            # None of this revision's notifications has a meaning over HTTP: ids are not unique across clients, so
+            # cancelling by id would let one client end another's request.
+            await _answer(send, 202, b"", cors)
+            return
+        message.principal = principal
+        await self._serve(message, headers, receive, send, cors)
 
-    # -- admission ----------------------------------------------------------------------------------------------------
+    def _admit(self, scope: Message, headers: Mapping[str, str]) -> tuple[Refusal | None, Headers]:
+        server = scope.get("server")
+        address = server[0] if server else None
+        if (refusal := self._admission.host(headers, address)) is not None:
+            return refusal, []
+        refusal, cors = self._admission.origin(headers, address)
+        if refusal is not None:
+            return refusal, []
+        method = scope["method"]
+        if method == "POST":
+            return self._admission.media(headers), cors
+        if method == "OPTIONS" and "access-control-request-method" in headers and cors:
+            return None, cors
+        return Refusal(405, "Method not allowed: send messages by POST.", ((b"allow", b"POST"),)), cors
 
-    def _admit(self, headers: Mapping[str, str]) -> str | None:
-        """The origin of a browser's request, None for others.
+    async def _read_body(self, headers: Mapping[str, str], receive: Receive) -> bytes | bytearray | Refusal | None:
+        most = self._settings.max_body
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and (len(length) > 18 or int(length) > most):
+            return _too_large(most)
+        try:
+            async with asyncio.timeout(self._settings.body_within):
+                part = await receive()
+                if part["type"] != "http.request":
+                    return None
+                body: bytes = part.get("body", b"")
+                if not part.get("more_body", False):
+                    return body if len(body) <= most else _too_large(most)
+                whole = bytearray(body)
+                while len(whole) <= most:
+                    part = await receive()
+                    if part["type"] != "http.request":
+                        return None
+                    whole += part.get("body", b"")
+                    if not part.get("more_body", False):
+                        break
+        except TimeoutError:
+            return Refusal(408, "Request timeout: the body did not arrive in time.", ((b"connection", b"close"),))
+        return whole if len(whole) <= most else _too_large(most)
 
-        Raises:
-            ProtocolError: a Host that is not ours, or an Origin that is not listed (403).
-        """
-        host = headers.get("host", "")
-        if not (self._settings.any_host or self._is_ours(host)):
-            raise ProtocolError(INVALID_REQUEST, "Forbidden: this Host is not served here (--allowed-host)", status=403)
-        origin = headers.get("origin")
-        if origin is None or origin in self._origins:
-            return origin
-        if origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower()) and _is_loopback(_name(host)):
-            return origin
-        raise ProtocolError(INVALID_REQUEST, "Forbidden: this Origin is not allowed (--allowed-origin)", status=403)
+    async def _serve(
+        self, request: Request, headers: Mapping[str, str], receive: Receive, send: Send, cors: Headers
+    ) -> None:
+        exchange = Exchange(self._settings, receive, send, cors, request.method)
+        try:
+            async with exchange:
+                try:
+                    if request.method == "tools/call":
+                        await self._check_mirrored(request, headers)
+                    exchange.may_stream()
+                    message = result_message(request.id, await self._handler.serve(request, exchange))
+                    status = 200
+                except ProtocolError as error:
+                    message, status = error_message(request.id, error), _status(error)
+                except Exception as fault:
+                    message, status = error_message(request.id, internal_error(request.method, fault)), 200
+                exchange.end()
+                try:
+                    data = encode(message)
+                except ValueError as fault:
+                    data, status = encode(error_message(request.id, internal_error(request.method, fault))), 200
+                if exchange.streaming:
+                    await exchange.finish(data)
+                else:
+                    await _answer(send, status, data, cors)
+        except Gone:
+            pass  # nothing is written for a request whose client has left
+        finally:
+            self.dropped += exchange.dropped
 
-    def _is_ours(self, host: str) -> bool:
-        host = host.lower()
-        name = _name(host)
-        return host in self._hosts or name in self._hosts or _is_loopback(name)
-
-    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes:
-        limit = self._settings.max_body
-        length = headers.get("content-length")
-        if length is not None and length.isascii() and length.isdigit() and int(length) > limit:
-            raise _too_large(limit)
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _ClientGone
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > limit:
-                raise _too_large(limit)
-            if not message.get("more_body", False):
-                return b"".join([*chunks, chunk]) if chunks else chunk
-            chunks.append(chunk)
-
-    async def _check_parameters(self, request: Request, headers: Mapping[str, str]) -> None:
+    async def _check_mirrored(self, request: Request, headers: Mapping[str, str]) -> None:
+        """Compare ``Mcp-Param-*`` with the arguments, which needs the tool's schema and so perhaps the tools first."""
+        arguments = request.params.get("arguments")
+        if not arguments and not any(name.startswith(PREFIX) for name in headers):
+            return  # no value without its header, no header without its value
         schema = self._handler.mirrored_parameters(request)
         if schema is None:
             await self._handler.learn_tools(request)
             schema = self._handler.mirrored_parameters(request)
         if schema:
-            check_parameters(self._mirrors(schema), request.params.get("arguments") or {}, headers)
+            parameters = self._mirrored(schema)
+            if parameters:
+                check_parameters(parameters, arguments or {}, headers)
 
 
-class _ClientGone(Exception):
-    """The client went away before its request was whole."""
+def _status(error: ProtocolError) -> int:
+    return _STATUS.get(error.code, 200) if error.status == 200 else error.status
 
 
-def _check_types(headers: Mapping[str, str]) -> None:
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise ProtocolError(INVALID_REQUEST, "Unsupported media type: send Content-Type: application/json", status=415)
-    accept = headers.get("accept")
-    if accept is not None and not any(
-        kind in accept for kind in ("application/json", "text/event-stream", "*/*", "application/*", "text/*")
-    ):
-        raise ProtocolError(
-            INVALID_REQUEST, "Not acceptable: accept application/json and text/event-stream", status=406
-        )
+def _too_large(most: int) -> Refusal:
+    # The rest of the body is not read, so the connection cannot be used again.
+    return Refusal(413, f"Content too large: a body has at most {most} bytes.", ((b"connection", b"close"),))
 
 
-async def _no_post(method: str, headers: Mapping[str, str], origin: str | None, extra: Headers, send: Send) -> None:
-    if method == "OPTIONS" and origin is not None:
-        asked = headers.get("access-control-request-headers", "").split(",")
-        wanted = [name for name in (part.strip().lower() for part in asked) if name]
-        allowed = [name for name in wanted if name.startswith("mcp-") or name in CORS_HEADERS]
-        cors = [
-            (b"access-control-allow-methods", b"POST"),
-            (b"access-control-allow-headers", ", ".join(allowed).encode("latin-1", "ignore")),
-            (b"access-control-max-age", b"600"),
-        ]
-        return await respond(send, 204, b"", [*extra, *cors])
-    error = ProtocolError(INVALID_REQUEST, f"Method not allowed: {method[:20]}; this endpoint takes POST only")
-    return await respond(send, 405, encode(error_message(None, error)), [JSON_TYPE, (b"allow", b"POST"), *extra])
+async def _refuse(send: Send, refusal: Refusal, cors: Headers) -> None:
+    error = ProtocolError(INVALID_REQUEST, refusal.say, status=refusal.status)
+    await _send_error(send, None, error, [*cors, *refusal.headers])
 
 
-def _too_large(limit: int) -> ProtocolError:
-    return ProtocolError(INVALID_REQUEST, f"Content too large: a body has at most {limit} bytes", status=413)
+async def _send_error(send: Send, id: str | int | None, error: ProtocolError, headers: Headers) -> None:
+    await _answer(send, _status(error), encode(error_message(id, error)), headers)
 
 
-def _name(host: str) -> str:
-    """A ``Host`` without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0][1:]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
-
-
-@lru_cache(maxsize=1024)
-def _is_loopback(name: str) -> bool:
-    if name.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+async def _answer(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    about = [(b"content-length", b"%d" % len(body)), *headers] if status != 204 else headers
+    await send({"type": "http.response.start", "status": status, "headers": [_JSON, *about] if body else about})
+    await send({"type": "http.response.body", "body": body})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -122,14 +121,11 @@ class _Input(asyncio.Protocol):
 
 async def read_pipe(fd: int, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> Any | None:
     """Read ``fd`` by the event loop; its transport, or None where the loop cannot."""
-    if sys.platform == "win32":
-        return None
     loop = asyncio.get_running_loop()
+    file = os.fdopen(fd, "rb", 0, closefd=False)
     try:
-        transport, _ = await loop.connect_read_pipe(
-            lambda: _Input(on_data, on_end), os.fdopen(fd, "rb", 0, closefd=False)
-        )
-    except (ValueError, OSError, PermissionError):
+        transport, _ = await loop.connect_read_pipe(lambda: _Input(on_data, on_end), file)
+    except (ValueError, OSError, NotImplementedError):
         return None
     return transport
 
@@ -146,11 +142,9 @@ async def read_by_thread(fd: int, on_data: Callable[[bytes], None], on_end: Call
 
 async def write_pipe(fd: int) -> Output:
     """An output on ``fd``."""
-    if sys.platform != "win32":
-        loop = asyncio.get_running_loop()
-        try:
-            _, protocol = await loop.connect_write_pipe(PipeOutput, os.fdopen(fd, "wb", 0, closefd=False))
-        except (ValueError, OSError):
-            return ThreadOutput(fd)
-        return protocol
-    return ThreadOutput(fd)
+    loop = asyncio.get_running_loop()
+    try:
+        _, protocol = await loop.connect_write_pipe(PipeOutput, os.fdopen(fd, "wb", 0, closefd=False))
+    except (ValueError, OSError, NotImplementedError):
+        return ThreadOutput(fd)
+    return protocol

@@ -69,20 +69,16 @@ def _too_deep(max_depth: int) -> ProtocolError:
 
 def _deeper_than(value: Any, limit: int) -> bool:
     level = [value]
-    for _ in range(limit + 1):
-        level = (
-            [
-                child
-                for node in level
-                for child in (node.values() if type(node) is dict else node)
-                if type(child) is dict or type(child) is list
-            ]
-            if level and type(level[0]) in (dict, list)
-            else []
-        )
+    for _ in range(limit):
+        level = [child for node in level for child in _containers(node)]
         if not level:
             return False
-    return True
+    return any(type(node) is dict or type(node) is list for node in level)
+
+
+def _containers(node: Any) -> list[Any]:
+    children = node.values() if type(node) is dict else node if type(node) is list else ()
+    return [child for child in children if type(child) is dict or type(child) is list]
 
 
 def _has_infinity(value: Any) -> bool:
