@@ -241,9 +241,10 @@ class Call:
         return inf if self._limits.leg is None or not self._legs else self._leg_since + self._limits.leg
 
     def _advance(self, event: o.Event | None) -> list[o.Command]:
-        self._out = out = []
+        out: list[o.Command] = []
+        self._out = out
         try:
-            self._coroutine.send(event)  # type: ignore[arg-type]
+            self._coroutine.send(event)
         except StopIteration:
             pass
         self._out = []

@@ -242,7 +242,9 @@ class PlainRequest:
                     reply = await self._reply
             except TimeoutError:
                 group.cancel(self.run, "The server was silent for too long.")
-                raise errors.lost(f"The server did not answer {self._method} within {silence:g} s (--timeout).") from None
+                raise errors.lost(
+                    f"The server did not answer {self._method} within {silence:g} s (--timeout)."
+                ) from None
             except BaseException:
                 group.cancel(self.run, "The client went away.")
                 raise
@@ -250,10 +252,10 @@ class PlainRequest:
                 raise reply
             group.finished(self.run, reply)
             if last_try or not isinstance(reply, Lost) or reply.processed:
-                break
+                return reply
             self._reply = asyncio.get_running_loop().create_future()
             self.run = self.run.again()
-        return reply
+        raise AssertionError("unreachable: the last try returns")
 
     def send_on(self, session: Session) -> int:
         return session.send(self._method, self._params, self._replied)

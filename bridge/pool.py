@@ -176,7 +176,8 @@ class Pool:
                 idle = min((g for g in groups if g.idle and g.channels), key=lambda g: g.last_used, default=None)
                 if idle is None:
                     raise ProtocolError(
-                        INTERNAL_ERROR, f"There are {cap} sessions {whose} and none is idle. Try again when calls have ended."
+                        INTERNAL_ERROR,
+                        f"There are {cap} sessions {whose} and none is idle. Try again when calls have ended.",
                     )
                 for session in list(idle.channels):
                     idle.retire(session)
