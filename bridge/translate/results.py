@@ -28,6 +28,8 @@ def to_modern(
     modern = _stamped(result, server_info)
     modern["resultType"] = "complete"
     if method in CACHEABLE:
+        if method == "tools/list" and isinstance(tools := result.get("tools"), list):
+            modern["tools"] = [_readable(tool) for tool in tools]
         modern["ttlMs"] = ttl_ms
         modern["cacheScope"] = cache_scope
     return modern
@@ -48,6 +50,18 @@ def input_required(
     if request_state is not None:
         modern["requestState"] = request_state
     return modern
+
+
+def _readable(tool: Any) -> Any:
+    """A tool whose ``inputSchema`` says that arguments are an object, where the server left that out.
+
+    Official clients refuse a whole list for one tool whose schema does not say ``type: object`` at its root
+    [server/tools, Data Types]; arguments are never anything else.
+    """
+    schema = tool.get("inputSchema") if isinstance(tool, dict) else None
+    if not isinstance(schema, Mapping) or schema.get("type") == "object":
+        return tool
+    return {**tool, "inputSchema": {**schema, "type": "object"}}
 
 
 def _stamped(result: Mapping[str, Any], server_info: Mapping[str, Any] | None) -> dict[str, Any]:
