@@ -41,8 +41,9 @@ _STATUS: Final[Mapping[int, int]] = {
     MISSING_REQUIRED_CLIENT_CAPABILITY: 400,
     UNSUPPORTED_PROTOCOL_VERSION: 400,
 }
-"""Codes whose HTTP status the specification fixes, whoever raises them; others travel with the status they were given."""
+"""Codes whose HTTP status the specification fixes, whoever raises them; others keep the status they were given."""
 
+_DISCARD_WITHIN: Final = 1.0
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -144,6 +145,8 @@ class HttpFace:
         most = self._settings.max_body
         length = headers.get("content-length", "0")
         if length.isdecimal() and (len(length) > 18 or int(length) > most):
+            if "expect" not in headers:  # such a client waits for our word before it sends anything
+                await _discard(receive, most)
             return _too_large(most)
         try:
             async with asyncio.timeout(self._settings.body_within):
@@ -163,7 +166,11 @@ class HttpFace:
                         break
         except TimeoutError:
             return Refusal(408, "Request timeout: the body did not arrive in time.", ((b"connection", b"close"),))
-        return whole if len(whole) <= most else _too_large(most)
+        if len(whole) <= most:
+            return whole
+        if part.get("more_body", False):
+            await _discard(receive, most)
+        return _too_large(most)
 
     async def _serve(
         self, request: Request, headers: Mapping[str, str], receive: Receive, send: Send, cors: Headers
@@ -214,8 +221,22 @@ def _status(error: ProtocolError) -> int:
     return _STATUS.get(error.code, 200) if error.status == 200 else error.status
 
 
+async def _discard(receive: Receive, most: int) -> None:
+    """Let a client that is in the middle of its body finish, within reason: else it may never see why it was refused."""
+    seen = 0
+    try:
+        async with asyncio.timeout(_DISCARD_WITHIN):
+            while seen <= 4 * most:
+                part = await receive()
+                seen += len(part.get("body", b""))
+                if part["type"] != "http.request" or not part.get("more_body", False):
+                    return
+    except TimeoutError:
+        return
+
+
 def _too_large(most: int) -> Refusal:
-    # The rest of the body is not read, so the connection cannot be used again.
+    # Its body may not have been read to the end, so the connection cannot be used again.
     return Refusal(413, f"Content too large: a body has at most {most} bytes.", ((b"connection", b"close"),))
 
 

@@ -116,8 +116,14 @@ class Exchange:
             self._await_silence()
 
     def end(self) -> None:
-        """The handler is done: nothing but its answer goes out from here on."""
+        """The handler is done: nothing but its answer goes out from here on.
+
+        Raises:
+            Gone: the client left, and the handler answered in spite of the cancellation.
+        """
         self._ended = True
+        if self._gone:
+            raise Gone
 
     async def finish(self, data: bytes) -> None:
         """Send the response as the stream's last event, after everything that is queued."""
