@@ -44,6 +44,7 @@ _STATUS: Final[Mapping[int, int]] = {
 """Codes whose HTTP status the specification fixes, whoever raises them; others keep the status they were given."""
 
 _DISCARD_WITHIN: Final = 1.0
+_DISCARD_AT_LEAST: Final = 1024 * 1024
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -222,11 +223,11 @@ def _status(error: ProtocolError) -> int:
 
 
 async def _discard(receive: Receive, most: int) -> None:
-    """Let a client that is in the middle of its body finish, within reason: else it may never see why it was refused."""
+    """Let a client that is in the middle of its body finish, within reason: else it may never see the refusal."""
     seen = 0
     try:
         async with asyncio.timeout(_DISCARD_WITHIN):
-            while seen <= 4 * most:
+            while seen <= _DISCARD_AT_LEAST + 4 * most:
                 part = await receive()
                 seen += len(part.get("body", b""))
                 if part["type"] != "http.request" or not part.get("more_body", False):
