@@ -93,7 +93,9 @@ class Person:
         options = choices(field)
         usual = field.get("default")
         if options:
-            self.screen.choices([f"{value} ({title})" if title != value else value for value, title in options])
+            self.screen.choices(
+                [title if title.startswith(value) else f"{value} ({title})" for value, title in options]
+            )
         elif field.get("type") == "boolean":
             label, usual = f"{label} (yes or no)", "yes" if usual else "no"
         while True:
@@ -107,7 +109,14 @@ class Person:
 
     def _ask(self, label: str, usual: str | None) -> str:
         self.screen.prompt(label, usual)
-        return self.keyboard.line() or usual or ""
+        try:
+            line = self.keyboard.line()
+        except Declined:
+            self.screen.typed("")
+            raise
+        if not self.keyboard.echoes:
+            self.screen.typed(line)
+        return line or usual or ""
 
 
 def choices(field: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -156,6 +165,7 @@ class Keyboard:
     def __init__(self) -> None:
         self.patience = 60.0
         self._fd = sys.stdin.fileno()
+        self.echoes = os.isatty(self._fd)
         self._read = b""
         self._ended = False
 

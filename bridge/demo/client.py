@@ -95,7 +95,7 @@ async def _play(screen: Screen, answers: Answers, errlog: IO[str], log: Log, sec
             await Conversation(client, screen, log).hold()
     for warning in log.warnings():
         screen.warns(warning)
-    screen.closing("The old server saw one ordinary call. The bridge kept it while the client was away.")
+    screen.closing("The old server saw one ordinary call; the bridge kept it between the rounds.")
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Conversation:
             try:
                 answers = await self._answers(number, outcome.input_requests or {})
             except Declined as declined:
-                show.detail("declined", f"{declined.reason}: no retry is sent, and the bridge cancels the call")
+                show.detail("declined", f"{declined.reason}: no retry is sent, and the bridge cancels the call.")
                 return None
             outcome = await self._call(answers, outcome.request_state)
         raise Failed(f"The server asked more than {MOST_ROUNDS} times.")

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from bridge.telemetry import escape
 
 _LABEL: Final = 14
+_BEFORE: Final = 2 + 1 + _LABEL + 1
 _WIDEST: Final = 100
 
 
@@ -26,7 +26,7 @@ class Screen:
         self._plain = self._console.options.ascii_only
 
     def title(self, text: str) -> None:
-        self._console.print(Text(text, "bold"), width=self._width)
+        self._paragraph(text, "bold")
 
     def cast(self, who: str, what: str) -> None:
         self._row("", who, Text(escape(what)), label_style="dim")
@@ -34,7 +34,7 @@ class Screen:
     def step(self, number: int, what: str) -> None:
         """A heading."""
         self._console.print()
-        self._console.print(Text(f"{number}. {what}", "bold"), width=self._width)
+        self._paragraph(f"{number}. {what}", "bold")
 
     def sends(self, label: str, what: str) -> None:
         """The client to the bridge."""
@@ -63,7 +63,7 @@ class Screen:
 
     def closing(self, text: str) -> None:
         self._console.print()
-        self._console.print(Text(text, "dim"), width=self._width)
+        self._paragraph(text, "dim")
 
     def hint(self, text: str) -> None:
         self._row("", "", Text(text, "dim"))
@@ -82,21 +82,27 @@ class Screen:
         self._console.print(text, end=": ", soft_wrap=True)
         self._console.file.flush()
 
-    def new_line(self) -> None:
-        """Leave the line on which nothing was typed."""
-        self._console.print()
+    def typed(self, text: str) -> None:
+        """End the line on which a person types, where no terminal did it."""
+        self._console.print(Text(escape(text)), soft_wrap=True)
 
     @property
     def _width(self) -> int:
         return min(self._console.width, _WIDEST)
 
+    def _paragraph(self, text: str, style: str) -> None:
+        for line in Text(text, style).wrap(self._console, self._width):
+            line.rstrip()
+            self._console.print(line, soft_wrap=True)
+
     def _row(self, mark: str, label: str, text: Text, *, mark_style: str = "", label_style: str = "") -> None:
-        grid = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
-        grid.add_column(width=2, justify="right")
-        grid.add_column(width=_LABEL, no_wrap=True)
-        grid.add_column(max_width=max(10, self._width - _LABEL - 5), overflow="fold")
-        grid.add_row(Text(mark, mark_style), Text(escape(label), label_style), text)
-        self._console.print(grid)
+        room = max(10, self._width - _BEFORE)
+        for number, line in enumerate(text.wrap(self._console, room, overflow="fold")):
+            line.rstrip()
+            first = (f"{mark:>2} ", f"{escape(label):<{_LABEL}} ") if number == 0 else (" " * _BEFORE, "")
+            row = Text.assemble((first[0], mark_style), (first[1], label_style), line)
+            row.rstrip()
+            self._console.print(row, soft_wrap=True)
 
 
 def form_of(schema: Mapping[str, Any]) -> str:
