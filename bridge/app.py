@@ -5,6 +5,7 @@ Whatever ends it (end of stdin, SIGTERM, SIGINT, a fault), every session is clos
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import sys
@@ -79,6 +80,8 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
             config = uvicorn.Config(
                 Endpoint(face),
                 lifespan="off",
+                proxy_headers=False,
+                ws="none",
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -129,6 +132,9 @@ async def _on_signal(stop: Callable[[], Any]) -> None:
 
 
 def _run(main: Callable[[], Awaitable[int]]) -> int:
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: the collector need not look at it again and again
+    gc.set_threshold(50_000, 20, 20)
     return anyio.run(main, backend_options={"use_uvloop": _has_uvloop()})
 
 

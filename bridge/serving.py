@@ -39,6 +39,9 @@ SWEEP = 0.5
 BRIDGE_KEY = "mrtr-bridge/bridge"
 """Under this key of ``_meta`` `server/discover` says what stands before the server."""
 TOOLS_PATIENCE = 10.0
+MOST_KEPT = 256
+LONGEST_KEPT = 2000
+"""Characters of capabilities whose profile is remembered."""
 
 
 class Bridge:
@@ -55,6 +58,7 @@ class Bridge:
         self._calls: dict[bytes, LiveCall] = {}
         self._forget_at: dict[bytes, float] = {}
         self._live: set[LiveCall] = set()
+        self._profiles: dict[str, Profile] = {}
         self._closing = anyio.Event()
         self._tasks = tasks
 
@@ -104,13 +108,14 @@ class Bridge:
     # -- calls --------------------------------------------------------------------------------------------------------
 
     async def _serve_call(self, request: Request, leg: Leg) -> dict[str, Any]:
-        profile = Profile.of(request.capabilities)
+        profile = self._profile(request)
         waiting = OpenLeg(request, leg)
         if request.params.get("requestState") is not None:
             live = self._resume(request, waiting, profile)
         else:
-            group = self._group(request)
-            await group.ready()
+            group = self.pool.group(request.principal, profile)
+            if group.primary is None:
+                await group.ready()
             self._want_logs(request, group)
             live = LiveCall(
                 group,
@@ -223,7 +228,19 @@ class Bridge:
             group.log_at(request.log_level)
 
     def _group(self, request: Request) -> Group:
-        return self.pool.group(request.principal, Profile.of(request.capabilities))
+        return self.pool.group(request.principal, self._profile(request))
+
+    def _profile(self, request: Request) -> Profile:
+        """The profile of the request's client; remembered, since a client says the same with every request."""
+        said = str(request.capabilities)
+        profile = self._profiles.get(said)
+        if profile is None:
+            profile = Profile.of(request.capabilities)
+            if len(said) <= LONGEST_KEPT:
+                if len(self._profiles) >= MOST_KEPT:
+                    self._profiles.clear()
+                self._profiles[said] = profile
+        return profile
 
     # -- time and the end ---------------------------------------------------------------------------------------------
 
