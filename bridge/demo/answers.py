@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -108,9 +108,8 @@ class Person:
                 self.screen.complain(str(error))
 
     def _ask(self, label: str, usual: str | None) -> str:
-        self.screen.prompt(label, usual)
         try:
-            line = self.keyboard.line()
+            line = self.keyboard.line(lambda: self.screen.prompt(label, usual))
         except Declined:
             self.screen.typed("")
             raise
@@ -169,18 +168,19 @@ class Keyboard:
         self._read = b""
         self._ended = False
 
-    def line(self) -> str:
-        """The next line, without its end.
+    def line(self, prompt: Callable[[], None]) -> str:
+        """The next line after a prompt, without its end.
 
         Raises:
             Declined: end of input, Ctrl-C, or nobody typed anything for too long.
         """
-        with _interruptible():
-            try:
+        try:
+            with _interruptible():
+                prompt()
                 while b"\n" not in self._read and not self._ended:
                     self._more()
-            except KeyboardInterrupt:
-                raise Declined("Ctrl-C") from None
+        except KeyboardInterrupt:
+            raise Declined("Ctrl-C") from None
         if not self._read:
             raise Declined("end of input")
         line, _, self._read = self._read.partition(b"\n")
@@ -200,8 +200,9 @@ def _interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.getsignal(signal.SIGINT)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
     finally:
         signal.signal(signal.SIGINT, before)
