@@ -1,6 +1,7 @@
 """Runs a bridge behind one of its faces until it is told to stop: the event loop, signals, and an orderly end.
 
-Whatever ends it (end of stdin, SIGTERM, SIGINT, a fault), every session is closed before the process is, in bounded time.
+Whatever ends it (end of stdin, SIGTERM, SIGINT, a fault), every session is closed before the process is, in bounded
+time.
 """
 
 from __future__ import annotations

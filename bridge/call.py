@@ -3,30 +3,32 @@
 Theory of operation
 ===================
 
-A *call* is one modern request over all its rounds. The old server sees one request that takes long; the new client sees
-one, two or ten short ones (*legs*). Between them stands a coroutine, `Call._serve`, that is suspended wherever the call
-has to wait. It does no I/O and knows no clock: it is fed events (`Call.feed`) and hands out commands. Whoever feeds it
-carries them out in their order.
+A *call* is one modern request over all its rounds. The old server sees one request that takes long; the new client
+sees one, two or ten short ones (*legs*). Between them stands a coroutine, `Call._serve`, that is suspended wherever
+the call has to wait. It does no I/O and knows no clock: it is fed events (`Call.feed`) and hands out commands. Whoever
+feeds it carries them out in their order.
 
     waiting ──Sent──▶ running ──Asked──▶ gathering ──(sibling wait)──▶ suspended ──answers──▶ resuming ──▶ running …
                          └───────────────Replied / Unserved / nobody waits any more / expired───────────────▶ done
 
 * **waiting**: no session yet, or not this call's turn. Time does not count against the server.
 * **running**: the server works. When it says nothing for ``limits.silence`` the call fails.
-* **gathering**: the server asked. Asks that arrive together are asked together, since clients count rounds; how long to
-  wait for siblings is known to `sibling_wait`, per tool.
-* **suspended**: the client was shown the round and its leg has ended; no leg is open. Whatever the server does meanwhile
-  is kept for the retry: a further ask joins the next round, a result is what the retry comes to.
+* **gathering**: the server asked. Asks that arrive together are asked together, since clients count rounds; how long
+  to wait for siblings is known to `sibling_wait`, per tool.
+* **suspended**: the client was shown the round and its leg has ended; no leg is open. Whatever the server does
+  meanwhile is kept for the retry: a further ask joins the next round, a result is what the retry comes to.
 * **resuming**: answers are here; the call waits for its session's turn, then delivers them.
 
 Roots that a server asked for outside any call come first: such a call is suspended before it is sent at all.
 
-**Steps.** The round that a client can answer now is ``step``; its token names it. A step is consumed when an answer of it
-goes to the server. The same token with the same answers then means the same leg once more: it gets the same outcome, and
-waits for it if need be. With other answers, or a step later, the token is spent [basic/patterns/mrtr, single use].
+**Steps.** The round that a client can answer now is ``step``; its token names it. A step is consumed when an answer of
+it goes to the server. The same token with the same answers then means the same leg once more: it gets the same
+outcome, and waits for it if need be. With other answers, or a step later, the token is spent [basic/patterns/mrtr,
+single use].
 
-**Nothing waits for ever.** A round expires with the longest of its asks, a call with ``limits.call_ttl``. At its end the
-server hears ``notifications/cancelled`` for the call first, then `cancel` for elicitations and an error for the rest.
+**Nothing waits for ever.** A round expires with the longest of its asks, a call with ``limits.call_ttl``. At its end
+the server hears ``notifications/cancelled`` for the call first, then `cancel` for elicitations and an error for the
+rest.
 
 **A client that goes away cancels** [basic/patterns/cancellation]: when the last open leg is gone, the call is, after
 ``limits.disconnect_grace``. A suspended call has no open leg to lose.

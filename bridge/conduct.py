@@ -48,8 +48,23 @@ class LiveCall:
     Invariant: it is in its conductor's ``live`` set until the call is done, so its deadline is looked at.
     """
 
-    __slots__ = ("_legs", "_live", "_loop", "_not_ours", "_params", "_progress", "_resent", "_timer", "call", "client_name", "group",
-                 "id", "principal", "run", "spawn")  # fmt: skip
+    __slots__ = (
+        "_legs",
+        "_live",
+        "_loop",
+        "_not_ours",
+        "_params",
+        "_progress",
+        "_resent",
+        "_timer",
+        "call",
+        "client_name",
+        "group",
+        "id",
+        "principal",
+        "run",
+        "spawn",
+    )
 
     def __init__(
         self,

@@ -1,10 +1,11 @@
 """The sessions that may serve the same calls: one old server, one principal, one profile.
 
-A group carries out what `bridge.attribution` decides: it sends requests on the session chosen for them, gives asks to the
-calls they belong to, and hears everything its sessions' server says. It owns no task; starting a session is its pool's.
+A group carries out what `bridge.attribution` decides: it sends requests on the session chosen for them, gives asks to
+the calls they belong to, and hears everything its sessions' server says. It owns no task; starting a session is its
+pool's.
 
-Invariant: every session here has shaken hands and has a channel in ``attribution``; every ask that a server has open is
-in ``_asked_on`` until it is answered, refused or withdrawn.
+Invariant: every session here has shaken hands and has a channel in ``attribution``; every ask that a server has open
+is in ``_asked_on`` until it is answered, refused or withdrawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Subscription streams of 2026-07-28 over what an old server announces on its own [basic/patterns/subscriptions].
 
-A stream is a `subscriptions/listen` request that stays open; list changes and resource updates of the group's sessions go
-to every stream that asked for them. A resource is subscribed at the old server for the first stream that wants it,
+A stream is a `subscriptions/listen` request that stays open; list changes and resource updates of the group's sessions
+go to every stream that asked for them. A resource is subscribed at the old server for the first stream that wants it,
 unsubscribed after the last, and subscribed again when a lost session has been replaced.
 """
 

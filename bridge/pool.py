@@ -67,7 +67,8 @@ class Backoff:
         """Why no start is tried now, or None."""
         if now >= self._until:
             return None
-        return f"{self._last} It failed {self._failures} times in a row; the next start is tried in {self._until - now:.0f} s."
+        wait = self._until - now
+        return f"{self._last} It failed {self._failures} times in a row; the next start is tried in {wait:.0f} s."
 
 
 class Pool:
@@ -119,6 +120,11 @@ class Pool:
             self._backoff.failed(str(error), time.monotonic())
             log.error("%s", error, extra={"server": self.server.target.name})
             group.start_failed(ProtocolError(INTERNAL_ERROR, str(error)))
+        except Exception as error:
+            log.error("a session could not be opened for a fault of the bridge", exc_info=error)
+            group.start_failed(
+                ProtocolError(INTERNAL_ERROR, "The bridge failed to open a session; its log says where.")
+            )
 
     async def _start(self, group: Group) -> Session:
         if 0 < (pause := self._backoff.pause(time.monotonic())) <= WORTH_WAITING:

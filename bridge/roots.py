@@ -1,9 +1,9 @@
 """Roots that an old server asks for outside any call.
 
-Servers ask for them right after the handshake, wait a minute, and otherwise keep what they have until they are told of a
-change. Only a call can carry the question to a client, and the first may come an hour later. So such an ask is *held*
-for the next call; when it has lapsed by then, that call asks its client on the bridge's own account, and the server is
-told ``notifications/roots/list_changed``, whereupon it asks again and gets the answer.
+Servers ask for them right after the handshake, wait a minute, and otherwise keep what they have until they are told of
+a change. Only a call can carry the question to a client, and the first may come an hour later. So such an ask is
+*held* for the next call; when it has lapsed by then, that call asks its client on the bridge's own account, and the
+server is told ``notifications/roots/list_changed``, whereupon it asks again and gets the answer.
 
 Values and rules; no I/O (the event is only there to be waited for).
 """

@@ -1,8 +1,9 @@
 """The asks of one call that still want an answer, and how they become rounds.
 
-Pure: asks come in, rounds (what a client is shown) and deliveries (what the server is told) come out. The rules are those
-of multi round-trip requests [basic/patterns/mrtr]: only what this request's client declared; keys unique within the call,
-kept while unanswered, never used again after an answer; unknown keys ignored; what is missing is asked again.
+Pure: asks come in, rounds (what a client is shown) and deliveries (what the server is told) come out. The rules are
+those of multi round-trip requests [basic/patterns/mrtr]: only what this request's client declared; keys unique within
+the call, kept while unanswered, never used again after an answer; unknown keys ignored; what is missing is asked
+again.
 """
 
 from __future__ import annotations

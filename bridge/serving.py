@@ -1,7 +1,7 @@
 """The bridge as a handler of modern requests: finds the group, runs or resumes the call, brings its outcome back.
 
-Stateless on the surface [basic/index, Statelessness]: everything a request needs is in it. What is kept here is work that
-an old server holds, reached by a sealed ``requestState`` and nothing else.
+Stateless on the surface [basic/index, Statelessness]: everything a request needs is in it. What is kept here is work
+that an old server holds, reached by a sealed ``requestState`` and nothing else.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Bridge:
         if method == "server/discover":
             return await self._discover(request, group)
         if method == "subscriptions/listen":
-            return await group.listening.serve(request, leg, self._closing)
+            closed = await group.listening.serve(request, leg, self._closing)
+            return self._complete(method, closed, group)
         self._want_logs(request, group)
         params = requests.to_legacy(method, request.params)
         reply = await PlainRequest(request, method, params, leg).ask(group, self.server.limits.silence)
@@ -248,16 +249,21 @@ class Bridge:
         """Look after deadlines that are far away, until cancelled."""
         while True:
             await anyio.sleep(SWEEP)
-            now = time.monotonic()
-            for live in [live for live in self._live if live.call.deadline <= now]:
-                live.tick()
-            for call_id, live in list(self._calls.items()):
-                if live.call.phase is Phase.DONE and call_id not in self._forget_at:
-                    self._keep(live, max(live.call.expires_at - now, self.server.limits.remember))
-            for call_id in [call_id for call_id, at in self._forget_at.items() if at <= now]:
-                del self._forget_at[call_id]
-                self._calls.pop(call_id, None)
-            await self.pool.retire_idle()
+            try:
+                self._look_at_deadlines(time.monotonic())
+                await self.pool.retire_idle()
+            except Exception as error:  # one call's fault must not stop the clock of all others
+                log.error("a sweep failed for a fault of the bridge", exc_info=error)
+
+    def _look_at_deadlines(self, now: float) -> None:
+        for live in [live for live in self._live if live.call.deadline <= now]:
+            live.tick()
+        for call_id, live in self._calls.items():
+            if live.call.phase is Phase.DONE and call_id not in self._forget_at:
+                self._keep(live, max(live.call.expires_at - now, self.server.limits.remember))
+        for call_id in [call_id for call_id, at in self._forget_at.items() if at <= now]:
+            del self._forget_at[call_id]
+            self._calls.pop(call_id, None)
 
     async def ready(self) -> None:
         """Until every session that is being started is ready or has failed."""
