@@ -1,150 +1,271 @@
-"""Bytes in and out of two file descriptors: pipes by the event loop, anything else (a file, Windows) by threads."""
+"""Bytes in and out of file descriptors, for the stdio face: pipes by the event loop, anything else by a thread.
+
+A regular file, a terminal and everything on Windows cannot be waited for by the event loop, so a daemon thread reads or
+writes there, one piece at a time; one that hangs in a read or write is left behind when the face ends. Descriptors are
+duplicated, and the mode in which they were found is put back at the end: others may share them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Any, Protocol
+import queue
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol
 
-import anyio
-import anyio.to_thread
-
-MOST_UNSENT = 8 * 1024 * 1024
-"""Bytes that wait for a reader; above this `Output.ready` waits."""
+_PIECE: Final = 256 * 1024
+_HIGH: Final = 64 * 1024
 
 
-class Output(Protocol):
-    """Where whole lines go."""
+class Source(Protocol):
+    """Where bytes come from."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Sink(Protocol):
+    """Where whole lines go, in order; it calls back when there is room again and when nobody reads any more."""
 
     @property
-    def broken(self) -> bool:
-        """Nobody reads any more."""
-
-    @property
-    def congested(self) -> bool:
-        """The reader is far behind."""
-
+    def full(self) -> bool: ...
     def write(self, data: bytes) -> None: ...
-
-    async def ready(self) -> None:
-        """Until the reader has caught up."""
-
-    async def close(self) -> None:
-        """Write out what waits, in bounded time."""
+    async def close(self, within: float) -> None:
+        """Write out what was taken, for at most so many seconds."""
 
 
-class PipeOutput(asyncio.BaseProtocol):
-    """An `Output` on a pipe."""
+async def open_source(fd: int, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> Source:
+    """Read ``fd`` until its end."""
+    loop = asyncio.get_running_loop()
+    if _can_be_polled(fd):
+        file = os.fdopen(os.dup(fd), "rb", 0)
+        _, protocol = await loop.connect_read_pipe(lambda: _PipeSource(on_data, on_end), file)
+        return protocol
+    return _ThreadSource(os.dup(fd), loop, on_data, on_end)
 
-    def __init__(self) -> None:
-        self.broken = False
-        self._may_write = asyncio.Event()
-        self._may_write.set()
-        self._lost = asyncio.Event()
-        self._transport: asyncio.WriteTransport | None = None
 
-    @property
-    def congested(self) -> bool:
-        return not self._may_write.is_set()
+async def open_sink(fd: int, on_room: Callable[[], None], on_broken: Callable[[], None]) -> Sink:
+    """Write to ``fd``."""
+    loop = asyncio.get_running_loop()
+    if _can_be_polled(fd):
+        file = os.fdopen(os.dup(fd), "wb", 0)
+        _, protocol = await loop.connect_write_pipe(lambda: _PipeSink(on_room, on_broken), file)
+        return protocol
+    return _ThreadSink(os.dup(fd), loop, on_room, on_broken)
+
+
+@contextmanager
+def as_found(*fds: int) -> Iterator[None]:
+    """Put the blocking mode of ``fds`` back at the end; the event loop changes it, for everybody who shares them."""
+    modes = {fd: os.get_blocking(fd) for fd in fds} if os.name != "nt" else {}
+    try:
+        yield
+    finally:
+        for fd, blocking in modes.items():
+            with suppress(OSError):  # closed by its owner meanwhile
+                os.set_blocking(fd, blocking)
+
+
+@contextmanager
+def kept_clean(stdout: int) -> Iterator[int]:
+    """The descriptor to write messages to; meanwhile what anybody prints to ``stdout`` goes to stderr instead.
+
+    Only the process's real stdout needs that: it MUST NOT carry anything that is not a message.
+    """
+    if stdout != 1:
+        yield stdout
+        return
+    real = os.dup(1)
+    try:
+        try:
+            os.dup2(2, 1)
+        except OSError:  # there is no stderr
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.close(null)
+        try:
+            yield real
+        finally:
+            os.dup2(real, 1)
+    finally:
+        os.close(real)
+
+
+def _can_be_polled(fd: int) -> bool:
+    mode = os.fstat(fd).st_mode
+    return os.name != "nt" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
+
+
+class _PipeSource(asyncio.Protocol):
+    def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self._on_data, self._on_end = on_data, on_end
+        self._transport: asyncio.ReadTransport | None = None
+        self._paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport) or hasattr(transport, "write")
-        self._transport = transport  # type: ignore[assignment]
-        self._transport.set_write_buffer_limits(high=MOST_UNSENT)  # type: ignore[union-attr]
-
-    def pause_writing(self) -> None:
-        self._may_write.clear()
-
-    def resume_writing(self) -> None:
-        self._may_write.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.broken = True
-        self._may_write.set()
-        self._lost.set()
-
-    def write(self, data: bytes) -> None:
-        if self._transport is not None and not self.broken:
-            self._transport.write(data)
-
-    async def ready(self) -> None:
-        await self._may_write.wait()
-
-    async def close(self) -> None:
-        if self._transport is None:
-            return
-        self._transport.close()
-        with anyio.move_on_after(2):
-            await self._lost.wait()
-        if not self._lost.is_set():
-            self._transport.abort()
-
-
-class ThreadOutput:
-    """An `Output` on anything else: writes block, so they come one after the other from a thread."""
-
-    def __init__(self, fd: int) -> None:
-        self.broken = False
-        self.congested = False
-        self._fd = fd
-
-    def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        try:
-            while view:
-                view = view[os.write(self._fd, view) :]
-        except OSError:
-            self.broken = True
-
-    async def ready(self) -> None:
-        return
-
-    async def close(self) -> None:
-        return
-
-
-class _Input(asyncio.Protocol):
-    def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        self._on_data = on_data
-        self._on_end = on_end
+        self._transport = transport  # type: ignore[assignment]  # uvloop's class has no common ancestor
 
     def data_received(self, data: bytes) -> None:
         self._on_data(data)
 
-    def eof_received(self) -> bool | None:
-        return None
-
     def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
         self._on_end()
 
+    def pause(self) -> None:
+        if self._transport is not None and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
 
-async def read_pipe(fd: int, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> Any | None:
-    """Read ``fd`` by the event loop; its transport, or None where the loop cannot."""
-    loop = asyncio.get_running_loop()
-    file = os.fdopen(fd, "rb", 0, closefd=False)
-    try:
-        transport, _ = await loop.connect_read_pipe(lambda: _Input(on_data, on_end), file)
-    except (ValueError, OSError, NotImplementedError):
-        return None
-    return transport
+    def resume(self) -> None:
+        if self._transport is not None and self._paused:
+            self._paused = False
+            self._transport.resume_reading()
 
-
-async def read_by_thread(fd: int, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-    """Read ``fd`` from a thread until it ends. A read that never returns is left behind on cancellation."""
-    try:
-        while data := await anyio.to_thread.run_sync(os.read, fd, 65536, abandon_on_cancel=True):
-            on_data(data)
-    except OSError:
-        pass  # a descriptor that cannot be read any more has ended
-    on_end()
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
 
 
-async def write_pipe(fd: int) -> Output:
-    """An output on ``fd``."""
-    loop = asyncio.get_running_loop()
-    try:
-        _, protocol = await loop.connect_write_pipe(PipeOutput, os.fdopen(fd, "wb", 0, closefd=False))
-    except (ValueError, OSError, NotImplementedError):
-        return ThreadOutput(fd)
-    return protocol
+class _PipeSink(asyncio.Protocol):
+    def __init__(self, on_room: Callable[[], None], on_broken: Callable[[], None]) -> None:
+        self._on_room, self._on_broken = on_room, on_broken
+        self._transport: asyncio.WriteTransport | None = None
+        self._lost = asyncio.Event()
+        self.full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+        transport.set_write_buffer_limits(high=_HIGH)  # type: ignore[attr-defined]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._lost.set()
+        self._on_broken()
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+        self._on_room()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    async def close(self, within: float) -> None:
+        if self._transport is None:
+            return
+        transport = self._transport
+        transport.close()  # writes out its buffer first
+        try:
+            async with asyncio.timeout(within):
+                await self._lost.wait()
+        except TimeoutError:
+            transport.abort()
+
+
+class _ThreadSource:
+    """Invariant: the thread reads the next piece only after the last one was taken and reading is not paused."""
+
+    def __init__(
+        self, fd: int, loop: asyncio.AbstractEventLoop, on_data: Callable[[bytes], None], on_end: Callable[[], None]
+    ) -> None:
+        self._fd, self._loop, self._on_data, self._on_end = fd, loop, on_data, on_end
+        self._closed = self._paused = False
+        self._next = threading.Event()
+        self._next.set()
+        threading.Thread(target=self._read, name="mcp-stdin", daemon=True).start()
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._next.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._next.set()
+
+    def _read(self) -> None:
+        try:
+            while self._next.wait() and not self._closed:
+                data = os.read(self._fd, _PIECE)
+                if not data:
+                    break
+                self._next.clear()
+                self._loop.call_soon_threadsafe(self._took, data)
+        except OSError:
+            pass  # what cannot be read any more has ended
+        except RuntimeError:
+            return  # the event loop has been closed under a read that did not end
+        finally:
+            os.close(self._fd)
+        if not self._closed:
+            self._loop.call_soon_threadsafe(self._on_end)
+
+    def _took(self, data: bytes) -> None:
+        if not self._closed:
+            self._on_data(data)
+        if not self._paused:
+            self._next.set()
+
+
+class _ThreadSink:
+    """Invariant: ``_unwritten`` is the size of what the thread has not written yet; only the event loop changes it."""
+
+    def __init__(
+        self, fd: int, loop: asyncio.AbstractEventLoop, on_room: Callable[[], None], on_broken: Callable[[], None]
+    ) -> None:
+        self._fd, self._loop, self._on_room, self._on_broken = fd, loop, on_room, on_broken
+        self._unwritten = 0
+        self._pieces: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._done = asyncio.Event()
+        threading.Thread(target=self._run, name="mcp-stdout", daemon=True).start()
+
+    @property
+    def full(self) -> bool:
+        return self._unwritten > _HIGH
+
+    def write(self, data: bytes) -> None:
+        self._unwritten += len(data)
+        self._pieces.put(data)
+
+    async def close(self, within: float) -> None:
+        self._pieces.put(None)
+        try:
+            async with asyncio.timeout(within):
+                await self._done.wait()
+        except TimeoutError:
+            return  # the thread hangs in a write to somebody who does not read
+
+    def _run(self) -> None:
+        try:
+            while (data := self._pieces.get()) is not None:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(self._fd, rest) :]
+                self._loop.call_soon_threadsafe(self._wrote, len(data))
+        except OSError:
+            pass  # nobody reads any more
+        except RuntimeError:
+            return  # the event loop has been closed under a write that did not end
+        finally:
+            os.close(self._fd)
+        self._loop.call_soon_threadsafe(self._finished)
+
+    def _wrote(self, size: int) -> None:
+        was_full = self.full
+        self._unwritten -= size
+        if was_full and not self.full:
+            self._on_room()
+
+    def _finished(self) -> None:
+        self._done.set()
+        self._on_broken()
