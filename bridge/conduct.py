@@ -27,19 +27,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mrtr.call")
 
-PRECISE = 1.5
-"""Deadlines nearer than this many seconds get a timer of their own; the rest are swept."""
-
 
 class OpenLeg:
     """A leg that waits for its outcome."""
 
     __slots__ = ("future", "leg", "request")
 
-    def __init__(self, request: Request, leg: Leg) -> None:
+    def __init__(self, request: Request, leg: Leg, loop: asyncio.AbstractEventLoop) -> None:
         self.request = request
         self.leg = leg
-        self.future: asyncio.Future[o.Outcome] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[o.Outcome] = loop.create_future()
 
 
 class LiveCall:
@@ -75,6 +72,7 @@ class LiveCall:
         tool: str,
         live: set[LiveCall],
         spawn: Callable[..., None],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.group = group
         self.client_name = client_name(request)
@@ -85,11 +83,11 @@ class LiveCall:
         self._params = params
         self._live = live
         self._legs: list[OpenLeg] = []
-        self._progress = notifications.ProgressGate()
+        self._progress: notifications.ProgressGate | None = None
         self._resent = False
         self._not_ours: list[Ask] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self.run = Run(self, tool, may_be_asked=profile.asks_anything, carries_roots=profile.roots)
         knowledge = group.attribution.knowledge
         self.call = Call(
@@ -168,9 +166,10 @@ class LiveCall:
             self._arm()
 
     def _arm(self) -> None:
+        """A timer where half a second matters; `Bridge.sweep` looks after the rest."""
         self._disarm()
-        left = self.call.deadline - time.monotonic()
-        if left < PRECISE:
+        if self.call.phase is Phase.GATHERING:
+            left = self.call.deadline - time.monotonic()
             self._timer = self._loop.call_later(max(left, 0) + 0.0005, self.tick)
 
     def _disarm(self) -> None:
@@ -205,6 +204,8 @@ class LiveCall:
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
         self.feed(o.Heard())
+        if self._progress is None:
+            self._progress = notifications.ProgressGate()
         if self._legs:
             deliver(self._legs[-1], method, params, self._progress)
 
@@ -234,11 +235,11 @@ class PlainRequest:
 
     __slots__ = ("_leg", "_method", "_params", "_progress", "_reply", "client_name", "run")
 
-    def __init__(self, request: Request, method: str, params: dict[str, Any], leg: Leg) -> None:
+    def __init__(self, request: Request, params: dict[str, Any], leg: OpenLeg) -> None:
         self.client_name = client_name(request)
         self.run = Run(self, None, may_be_asked=False, carries_roots=False)
-        self._leg = OpenLeg(request, leg)
-        self._method = method
+        self._leg = leg
+        self._method = request.method
         self._params = params
         self._progress = notifications.ProgressGate()
         self._reply: asyncio.Future[Reply | ProtocolError] = asyncio.get_running_loop().create_future()

@@ -6,6 +6,7 @@ that an old server holds, reached by a sealed ``requestState`` and nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping
@@ -61,6 +62,7 @@ class Bridge:
         self._profiles: dict[str, Profile] = {}
         self._closing = anyio.Event()
         self._tasks = tasks
+        self._loop = asyncio.get_running_loop()  # asking for it with every request is slow before Python 3.12
 
     # -- modern.serving.Handler ---------------------------------------------------------------------------------------
 
@@ -76,7 +78,8 @@ class Bridge:
             return self._complete(method, closed, group)
         self._want_logs(request, group)
         params = requests.to_legacy(method, request.params)
-        reply = await PlainRequest(request, method, params, leg).ask(group, self.server.limits.silence)
+        plain = PlainRequest(request, params, OpenLeg(request, leg, self._loop))
+        reply = await plain.ask(group, self.server.limits.silence)
         return self._result(method, reply, group)
 
     def mirrored_parameters(self, request: Request) -> Mapping[str, Any] | None:
@@ -110,7 +113,7 @@ class Bridge:
 
     async def _serve_call(self, request: Request, leg: Leg) -> dict[str, Any]:
         profile = self._profile(request)
-        waiting = OpenLeg(request, leg)
+        waiting = OpenLeg(request, leg, self._loop)
         if request.params.get("requestState") is not None:
             live = self._resume(request, waiting, profile)
         else:
@@ -126,6 +129,7 @@ class Bridge:
                 tool_key(request),
                 self._live,
                 self.pool.spawn,
+                self._loop,
             )
             live.start(waiting)
         try:

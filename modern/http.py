@@ -45,6 +45,7 @@ _STATUS: Final[Mapping[int, int]] = {
 
 _DISCARD_WITHIN: Final = 1.0
 _DISCARD_AT_LEAST: Final = 1024 * 1024
+_TOO_SLOW: Final = Refusal(408, "Request timeout: the body did not arrive in time.", ((b"connection", b"close"),))
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -90,6 +91,7 @@ class HttpFace:
         self._settings = settings = settings or HttpSettings()
         self._admission = Admission(settings.allowed_hosts, settings.allowed_origins)
         self._mirrored = MirrorCache()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.dropped = 0
         """Progress and log messages that slow readers did not get."""
 
@@ -149,15 +151,19 @@ class HttpFace:
             if "expect" not in headers:  # such a client waits for our word before it sends anything
                 await _discard(receive, most)
             return _too_large(most)
+        loop = self._running_loop()
+        deadline = loop.time() + self._settings.body_within
+        part = await _soon(receive, loop, deadline)
+        if part is None:
+            return _TOO_SLOW
+        if part["type"] != "http.request":
+            return None
+        body: bytes = part.get("body", b"")
+        if not part.get("more_body", False):
+            return body if len(body) <= most else _too_large(most)
+        whole = bytearray(body)
         try:
-            async with asyncio.timeout(self._settings.body_within):
-                part = await receive()
-                if part["type"] != "http.request":
-                    return None
-                body: bytes = part.get("body", b"")
-                if not part.get("more_body", False):
-                    return body if len(body) <= most else _too_large(most)
-                whole = bytearray(body)
+            async with asyncio.timeout_at(deadline):
                 while len(whole) <= most:
                     part = await receive()
                     if part["type"] != "http.request":
@@ -166,7 +172,7 @@ class HttpFace:
                     if not part.get("more_body", False):
                         break
         except TimeoutError:
-            return Refusal(408, "Request timeout: the body did not arrive in time.", ((b"connection", b"close"),))
+            return _TOO_SLOW
         if len(whole) <= most:
             return whole
         if part.get("more_body", False):
@@ -176,7 +182,7 @@ class HttpFace:
     async def _serve(
         self, request: Request, headers: Mapping[str, str], receive: Receive, send: Send, cors: Headers
     ) -> None:
-        exchange = Exchange(self._settings, receive, send, cors, request.method)
+        exchange = Exchange(self._settings, receive, send, cors, request.method, self._running_loop())
         try:
             async with exchange:
                 try:
@@ -203,6 +209,12 @@ class HttpFace:
         finally:
             self.dropped += exchange.dropped
 
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop; asked for once, since before Python 3.12 each asking costs a system call."""
+        if self._loop is None or not self._loop.is_running():
+            self._loop = asyncio.get_running_loop()
+        return self._loop
+
     async def _check_mirrored(self, request: Request, headers: Mapping[str, str]) -> None:
         """Compare ``Mcp-Param-*`` with the arguments, which needs the tool's schema and so perhaps the tools first."""
         arguments = request.params.get("arguments")
@@ -216,6 +228,29 @@ class HttpFace:
             parameters = self._mirrored(schema)
             if parameters:
                 check_parameters(parameters, arguments or {}, headers)
+
+
+async def _soon(receive: Receive, loop: asyncio.AbstractEventLoop, deadline: float) -> Message | None:
+    """The first part of a body, or None if it does not come in time. Nearly always it is here already, and a context
+    manager for that would cost more than everything else that is done to read it."""
+    task = asyncio.current_task(loop)
+    assert task is not None, "an ASGI application runs in a task"
+    late = False
+
+    def expire() -> None:
+        nonlocal late
+        late = True
+        task.cancel()
+
+    timer = loop.call_at(deadline, expire)
+    try:
+        return await receive()
+    except asyncio.CancelledError:
+        if not late or task.uncancel() > 0:
+            raise
+        return None
+    finally:
+        timer.cancel()
 
 
 def _status(error: ProtocolError) -> int:

@@ -80,7 +80,9 @@ class Exchange:
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
         cors: list[tuple[bytes, bytes]],
         method: str,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
+        self._loop = loop
         self._times, self._receive, self._send, self._cors, self._method = times, receive, send, cors, method
         self._gone = self._ended = self._open = False
         self._may_stream_since: float | None = None
@@ -101,10 +103,9 @@ class Exchange:
     # -- what the face does --------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Exchange:
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None, "an ASGI application runs in a task"
         self._task = task
-        self._loop = task.get_loop()
         self._tick = self._loop.call_later(self._times.watch_after, self._begin_watching)
         self._open = True
         return self

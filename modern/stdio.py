@@ -107,6 +107,7 @@ class _Face:
 
     def __init__(self, handler: Handler, settings: StdioSettings) -> None:
         self.ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         self._handler, self._settings = handler, settings
         self._lines = Lines(settings.max_line)
         self._running: dict[str | int, _Leg] = {}
@@ -171,7 +172,7 @@ class _Face:
             self._refuse(leg.id, _invalid("too many requests are running"))
         else:
             self._running[leg.id] = leg
-            leg.task = asyncio.get_running_loop().create_task(self._serve(leg, work))
+            leg.task = self._loop.create_task(self._serve(leg, work))
             self._tasks.add(leg.task)
             leg.task.add_done_callback(self._tasks.discard)
 

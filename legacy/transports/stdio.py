@@ -63,6 +63,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._exited = anyio.Event()
         self._warned = False
         self._over = False
+        self._unwritten: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def attach(self, receiver: Receiver) -> None:
@@ -93,6 +94,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._write()
         self._over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -103,11 +105,21 @@ class StdioTransport(asyncio.SubprocessProtocol):
 
     def send(self, message: dict[str, Any], request_id: int | None = None) -> None:
         """Write one line. A child that does not read loses its session before it takes our memory."""
+        if self._over:
+            return
+        if not self._unwritten:
+            self._loop.call_soon(self._write)
+        self._unwritten.append(encode(message))
+
+    def _write(self) -> None:
+        """Write what was sent since the loop last came by: one system call, and one wake of the child, for all."""
+        lines, self._unwritten = self._unwritten, []
         if self._over or self._stdin.is_closing():
             return
-        self._stdin.write(encode(message) + b"\n")
+        lines.append(b"")
+        self._stdin.write(b"\n".join(lines))
         if self._stdin.get_write_buffer_size() > self._limits.max_unsent:
-            self._loop.call_soon(self._lose, f"does not read its input; {self._limits.max_unsent} bytes wait for it")
+            self._lose(f"does not read its input; {self._limits.max_unsent} bytes wait for it")
 
     def drop(self, request_id: int) -> None:
         """Nothing to free."""
