@@ -38,13 +38,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Generator
-from enum import Enum
 from math import inf
 from typing import Any
 
 from bridge import outcomes as o
 from bridge.rounds import Delivery, Outstanding, Refusal
 from bridge.settings import Limits
+from bridge.timing import Overdue, Phase, Timing
 from bridge.translate import errors
 from bridge.translate.capabilities import Profile
 from legacy.messages import Ask, Failure, Lost, Result
@@ -53,17 +53,6 @@ from modern.errors import INTERNAL_ERROR, ProtocolError
 CANCELLED_ANSWER = {"action": "cancel"}
 NO_ANSWER = -32603
 NO_ANSWER_MESSAGE = "The client did not answer."
-
-
-class Phase(Enum):
-    """Where the coroutine is suspended."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    GATHERING = "gathering"
-    SUSPENDED = "suspended"
-    RESUMING = "resuming"
-    DONE = "done"
 
 
 class StepUsed(Exception):
@@ -92,25 +81,18 @@ class Call:
     """
 
     __slots__ = (
-        "_abandoned_at",
-        "_asked_at",
-        "_beats",
         "_begun",
         "_consumed",
         "_coroutine",
         "_declared",
         "_delivering",
-        "_ends_at",
-        "_expires_at",
-        "_heard_at",
         "_last",
-        "_leg_since",
         "_legs",
         "_limits",
         "_missing",
-        "_next_beat",
         "_now",
         "_out",
+        "_timing",
         "_turn_given",
         "_version",
         "_wait",
@@ -142,7 +124,6 @@ class Call:
         self._wait = sibling_wait
         self._declared = declared
         self._legs: list[o.LegId] = []
-        self._leg_since = now
         self._last: o.Outcome | None = None
         """What the consumed step has come to, once it has."""
         self._consumed: tuple[int, object] | None = None
@@ -152,13 +133,7 @@ class Call:
         self._version = ""
         self._begun = False
         self._turn_given = False
-        self._ends_at = now + limits.call_ttl
-        self._expires_at = inf
-        self._heard_at = now
-        self._asked_at = inf
-        self._abandoned_at = inf
-        self._next_beat = inf
-        self._beats = 0
+        self._timing = Timing(limits, now)
         self._out: list[o.Command] = []
         self._now = now
         self._coroutine = self._serve()
@@ -216,31 +191,12 @@ class Call:
     @property
     def deadline(self) -> float:
         """Monotonic seconds when the call wants a `Tick` at the latest."""
-        match self.phase:
-            case Phase.DONE:
-                return inf
-            case Phase.WAITING | Phase.RESUMING:
-                return min(self._ends_at, self._leg_ends_at, self._abandoned_at, self._expires_at)
-            case Phase.RUNNING:
-                silent_at = self._heard_at + self._limits.silence
-                return min(self._ends_at, silent_at, self._leg_ends_at, self._abandoned_at, self._expires_at)
-            case Phase.GATHERING:
-                return min(self._asked_at + self._wait(), self._ends_at, self._abandoned_at)
-            case Phase.SUSPENDED:
-                return min(self._expires_at, self._next_beat)
-
-    @property
-    def has_open_leg(self) -> bool:
-        return bool(self._legs)
+        return self._timing.deadline(self.phase, len(self._legs))
 
     @property
     def expires_at(self) -> float:
         """Monotonic seconds until when a token of the current step is good."""
-        return min(self._expires_at, self._ends_at)
-
-    @property
-    def _leg_ends_at(self) -> float:
-        return inf if self._limits.leg is None or not self._legs else self._leg_since + self._limits.leg
+        return min(self._timing.expires_at, self._timing.ends_at)
 
     def _advance(self, event: o.Event | None) -> list[o.Command]:
         out: list[o.Command] = []
@@ -264,7 +220,7 @@ class Call:
             self._out.append(o.Begin())
             sent = await self._until(o.Sent)
             self._version = sent.protocol_version
-            self._heard_at = self._now
+            self._timing.heard_at = self._now
             while True:
                 self.phase = Phase.RUNNING
                 event = await self._event()
@@ -283,10 +239,9 @@ class Call:
     async def _gather(self) -> None:
         """Wait for asks that belong together with the one that has come."""
         self.phase = Phase.GATHERING
-        self._asked_at = self._now
-        while self.outstanding and self._now < self._asked_at + self._wait():
+        self._timing.siblings_until = self._now + self._wait()
+        while self.outstanding and self._now < self._timing.siblings_until:
             await self._event()
-        self._asked_at = inf
 
     async def _ask(self) -> None:
         """Round after round, until the server has an answer to everything it asked."""
@@ -306,8 +261,8 @@ class Call:
             self._refuse(refusal)
         if not requests:
             return False
-        self._expires_at = min(self._now + max(map(self._patience, self.outstanding.asks)), self._ends_at)
-        self._settle(o.InputRequired(requests, self.step, self._expires_at))
+        expires_at = self._timing.round_shown(self.outstanding.asks, self._now)
+        self._settle(o.InputRequired(requests, self.step, expires_at))
         return True
 
     async def _suspended(self) -> None:
@@ -316,17 +271,15 @@ class Call:
         if self._begun and not self._turn_given:
             self._turn_given = True
             self._out.append(o.Suspend())
-        self._next_beat = self._now + self._limits.ask_progress if self._wants_beats() else inf
-        if self._expires_at == inf:
-            self._expires_at = min(self._now + max(map(self._patience, self.outstanding.asks)), self._ends_at)
+        self._timing.beating(self._wants_beats(), self._now)
+        if self._timing.expires_at == inf:
+            self._timing.round_shown(self.outstanding.asks, self._now)
         while self.outstanding:
             event = await self._event()
             if isinstance(event, o.AnswersTaken):
-                self._next_beat = inf
                 return
-            if isinstance(event, o.Tick) and self._now >= self._next_beat:
+            if isinstance(event, o.Tick) and self._now >= self._timing.beat_at:
                 self._beat()
-        self._next_beat = inf
         if self._begun and not self._delivering:  # the server took everything back and goes on by itself
             self._turn_given = False
             self._out.append(o.Resume())
@@ -340,7 +293,7 @@ class Call:
             while not isinstance(await self._event(), o.Resumed):
                 pass
         self.phase = Phase.RUNNING
-        self._heard_at = self._now
+        self._timing.heard_at = self._now
         delivering, self._delivering = self._delivering, []
         for item in delivering:
             if self._begun and not item.ask.open:
@@ -359,17 +312,16 @@ class Call:
             case o.Unserved(error=error):
                 raise _Over(o.Failed(error))
             case o.Asked(ask=ask):
-                self._heard_at = self._now
+                self._timing.heard_at = self._now
                 self.outstanding.add(ask)
             case o.Withdrawn(ask=ask):
                 self.outstanding.discard(ask)
                 self._delivering = [item for item in self._delivering if item.ask is not ask]
             case o.Heard():
-                self._heard_at = self._now
+                self._timing.heard_at = self._now
             case o.LegJoined(leg=leg):
                 self._legs.append(leg)
-                self._leg_since = self._now
-                self._abandoned_at = self._expires_at = inf
+                self._timing.leg_joined(self._now)
             case o.LegGone(leg=leg):
                 self._leg_gone(leg)
             case o.GivenUp(reason=reason):
@@ -383,25 +335,26 @@ class Call:
             return
         self._legs.remove(leg)
         if not self._legs:
-            self._abandoned_at = self._now + self._limits.disconnect_grace
+            self._timing.last_leg_gone(self._now)
             self._check_time()
 
     def _check_time(self) -> None:
-        now = self._now
-        if now >= self._abandoned_at:
-            raise _Over(None, cancel="The client went away.")
-        if now >= min(self._ends_at, self._expires_at):
-            what = "was not continued in time" if not self._legs else "took longer than it may (--call-ttl)"
-            raise _Over(_failed(f"The call {what}; it was cancelled."), cancel="The call expired.")
-        if self.phase is Phase.RUNNING and now >= self._heard_at + self._limits.silence:
-            message = (
-                f"The server said nothing for {self._limits.silence:g} s (--timeout); the call was cancelled."
-                " Whether it had an effect is unknown."
-            )
-            raise _Over(_failed(message), cancel="The server was silent for too long.")
-        if now >= self._leg_ends_at:
-            self._expires_at = now + self._limits.sampling_ttl
-            self._settle(o.InputRequired({}, self.step, min(self._expires_at, self._ends_at)))
+        match self._timing.overdue(self.phase, len(self._legs), self._now):
+            case Overdue.CLIENT:
+                raise _Over(None, cancel="The client went away.")
+            case Overdue.ROUND:
+                raise _Over(None, cancel="The call was not continued in time.")
+            case Overdue.CALL:
+                message = "The call took longer than it may (--call-ttl); it was cancelled."
+                raise _Over(_failed(message), cancel="The call took too long.")
+            case Overdue.SERVER:
+                message = (
+                    f"The server said nothing for {self._limits.silence:g} s (--timeout); the call was cancelled."
+                    " Whether it had an effect is unknown."
+                )
+                raise _Over(_failed(message), cancel="The server was silent for too long.")
+            case Overdue.LEG:
+                self._settle(o.InputRequired({}, self.step, self._timing.parked(self._now)))
 
     # -- small things -------------------------------------------------------------------------------------------------
 
@@ -416,24 +369,14 @@ class Call:
             _merge(self._missing, refusal.required)
         self._out.append(o.Refuse(refusal.ask, refusal.code, refusal.message))
 
-    def _patience(self, ask: Ask) -> float:
-        match ask.method:
-            case "elicitation/create":
-                return self._limits.elicitation_ttl
-            case "roots/list":
-                return self._limits.roots_ttl
-            case _:
-                return self._limits.sampling_ttl
-
     def _wants_beats(self) -> bool:
         return any(ask.progress_token is not None for ask in self.outstanding.asks)
 
     def _beat(self) -> None:
-        self._beats += 1
-        self._next_beat = self._now + self._limits.ask_progress
-        self._out.extend(
-            o.AskProgress(ask, self._beats) for ask in self.outstanding.asks if ask.progress_token is not None
-        )
+        timing = self._timing
+        timing.beats += 1
+        timing.beating(True, self._now)
+        self._out += [o.AskProgress(a, timing.beats) for a in self.outstanding.asks if a.progress_token is not None]
 
     def _final(self, reply: Result | Failure | Lost) -> o.Complete | o.Failed:
         """What the server's reply means to the client, given what it could not be asked."""
@@ -465,10 +408,11 @@ class Call:
             else:
                 self._out.append(o.Refuse(ask, NO_ANSWER, NO_ANSWER_MESSAGE))
         self.phase = Phase.DONE
-        if over.outcome is not None:
-            if over.cancel is None or self._legs:
-                self.outcome = over.outcome
+        if over.outcome is not None and (over.cancel is None or self._legs):
+            self.outcome = over.outcome
             self._settle(over.outcome)
+        else:
+            self._last = None  # what was consumed came to nothing
 
 
 def _failed(message: str) -> o.Failed:

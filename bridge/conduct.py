@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bridge import outcomes as o
-from bridge.call import Call, Phase
+from bridge.call import Call
 from bridge.group import Group, Run
+from bridge.timing import Phase
 from bridge.translate import errors, notifications
 from legacy.messages import Ask, Lost, Reply
 from legacy.session import Session

@@ -17,13 +17,14 @@ import anyio.abc
 
 from bridge import outcomes as o
 from bridge import state as states
-from bridge.call import Phase, StepUsed
+from bridge.call import StepUsed
 from bridge.conduct import LiveCall, OpenLeg, PlainRequest, client_name
 from bridge.deprecation import Feature
 from bridge.group import Group
 from bridge.keyring import KeyRing
 from bridge.pool import Pool
 from bridge.settings import Server
+from bridge.timing import Phase
 from bridge.translate import capabilities, errors, requests, results
 from bridge.translate.capabilities import Profile
 from bridge.translate.methods import SUSPENDABLE

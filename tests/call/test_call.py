@@ -247,6 +247,17 @@ def test_a_round_that_nobody_answers_expires_with_the_longest_of_its_asks() -> N
         play >> retry("b", 1, elicit_1=ACCEPT)
 
 
+def test_after_expiry_an_earlier_token_is_refused_too() -> None:
+    play = suspended() >> retry("b", 1, elicit_1=ACCEPT) << "resume"
+    play >> resumed << "answer x accept"
+    play >> asks("y") >> after(0.05) << "b: round 2: elicit-2" << "suspend"
+    play >> retry("c", 1, elicit_1=ACCEPT) << "c: round 2: elicit-2"
+    play >> after(600) << "cancel" << "answer y cancel"
+    for step, answers in ((1, {"elicit-1": ACCEPT}), (2, {"elicit-2": ACCEPT})):
+        with pytest.raises(StepUsed):
+            play >> retry_with("d", step, answers)
+
+
 def test_sampling_alone_expires_sooner() -> None:
     play = running(siblings=0) >> asks("y", SAMPLE) << "a: round 1: sample-1" << "suspend"
     play >> after(120) << "cancel" << "refuse y -32603"

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bridge import outcomes as o
-from bridge.call import Call, Phase, StepUsed
+from bridge.call import Call, StepUsed
 from bridge.settings import Limits
+from bridge.timing import Phase
 from bridge.translate.capabilities import Profile
 from legacy.messages import Ask, Failure, Lost, Result
 from modern.errors import ProtocolError
@@ -68,7 +69,9 @@ class CallMachine(RuleBasedStateMachine):
                         self.over = True
                 case o.Answer(ask=ask, result=result):
                     self.end(ask)
-                    assert cancelled or self.over or self.call.phase is Phase.DONE or result in self.given[ask_name(ask)]
+                    assert (
+                        cancelled or self.over or self.call.phase is Phase.DONE or result in self.given[ask_name(ask)]
+                    )
                 case o.Refuse(ask=ask) | o.GiveBack(ask=ask):
                     self.end(ask)
                 case o.Cancel():
