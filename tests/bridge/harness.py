@@ -10,17 +10,20 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
+from bridge.group import Group
 from bridge.keyring import KeyRing
 from bridge.serving import Bridge
 from bridge.settings import Limits, Server, Target
 from modern.envelope import SUPPORTED_VERSIONS, Request
+from modern.errors import ProtocolError
 
 ASKER = Path(__file__).parents[1] / "servers" / "asker.py"
 EVERYTHING: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
@@ -42,7 +45,9 @@ class Leg:
 class Client:
     """One client of the bridge: a principal, its capabilities, a count of ids."""
 
-    def __init__(self, bridge: Bridge, principal: str = "anonymous", capabilities: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, bridge: Bridge, principal: str = "anonymous", capabilities: dict[str, Any] | None = None
+    ) -> None:
         self.bridge = bridge
         self.principal = principal
         self.capabilities = EVERYTHING if capabilities is None else capabilities
@@ -85,6 +90,90 @@ class Client:
     async def heard(self) -> list[dict[str, Any]]:
         """What the old server was told so far."""
         return value(await self.call("heard"))
+
+
+class Journal:
+    """What every process of the asker received, in order; for the tests that look at the server's side."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "journal"
+        self.env = {"ASKER_JOURNAL": str(self._path)}
+
+    def entries(self) -> list[dict[str, Any]]:
+        if not self._path.exists():
+            return []
+        whole = self._path.read_text(encoding="utf-8").rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def messages(self, method: str | None = None) -> list[dict[str, Any]]:
+        """The messages, all or those of one method."""
+        found = [entry["message"] for entry in self.entries()]
+        return found if method is None else [message for message in found if message.get("method") == method]
+
+    def pids(self) -> list[int]:
+        """The processes that there were, oldest first."""
+        return list(dict.fromkeys(entry["pid"] for entry in self.entries()))
+
+    def calls(self, tool: str) -> list[dict[str, Any]]:
+        return [call for call in self.messages("tools/call") if call["params"]["name"] == tool]
+
+    def answers(self) -> list[dict[str, Any]]:
+        """The responses to the server's asks."""
+        return [message for message in self.messages() if "method" not in message]
+
+    def order(self) -> list[str]:
+        """What was received, in short: methods, and for the answers of asks their action or ``error``."""
+        return [
+            message["method"]
+            if "method" in message
+            else "error"
+            if "error" in message
+            else message["result"].get("action", "result")
+            for message in self.messages()
+        ]
+
+
+async def until(condition: Callable[[], Any], seconds: float = 8) -> None:
+    """Wait for something to become true, with a deadline."""
+    with anyio.fail_after(seconds):
+        while not condition():  # noqa: ASYNC110 - conditions are anything, also what another process wrote
+            await anyio.sleep(0.01)
+
+
+async def refused(request: Awaitable[Result]) -> ProtocolError:
+    """The error that a request ends with."""
+    with pytest.raises(ProtocolError) as caught:
+        await request
+    return caught.value
+
+
+def shown(error: ProtocolError) -> tuple[int, str, Any]:
+    """What a client sees of an error."""
+    return error.code, error.message, error.data
+
+
+def named(name: str) -> dict[str, Any]:
+    """The answer of a person of this name."""
+    return {"action": "accept", "content": {"name": name}}
+
+
+def only_group(bridge: Bridge) -> Group:
+    [group] = bridge.pool.groups.values()
+    return group
+
+
+def forget_ghosts_soon(bridge: Bridge, seconds: float = 0.2) -> None:
+    """SDK servers never answer what was cancelled, and we wait for that; tests have no time to."""
+    for group in bridge.pool.groups.values():
+        verdicts = group.attribution._verdicts
+        verdicts._ghost_min = verdicts._ghost_unknown = seconds
+
+
+async def nothing_is_left(bridge: Bridge) -> None:
+    """Memory returns: no call is remembered, and no group has a run or an ask."""
+    groups = bridge.pool.groups.values()
+    await until(lambda: not bridge._live and not bridge._calls and not bridge._forget_at)
+    await until(lambda: all(g.attribution.is_idle and not g._asked_on and not g._runs for g in groups))
 
 
 def usual_answer(method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ Tools that ask; all take ``message`` so that a test can tell one question from a
     (two at once), ``ask_many(n)`` (n, one after the other), ``ask_sampling``, ``ask_roots``, ``ask_url``,
     ``ask_then_fail``, ``slow_ask(seconds)`` (works, then asks), ``slow_after(seconds)`` (asks, then works),
     ``catches_refusal(method)`` (goes on and returns the error it got), ``gives_up(seconds)`` (withdraws its ask and
-    fails), ``die(seconds, code)`` (exits with its ask outstanding), ``optional_form(kind)``, ``impossible_form``.
+    fails), ``leaves(seconds)`` (finishes without the answer), ``die(seconds, code)`` (exits with its ask outstanding),
+    ``ask_watched`` (its ask has a progress token), ``optional_form(kind)``, ``impossible_form``.
     ``key`` suggests the name that the ask has among ``inputRequests``.
 Prompts and resources
     ``greeting`` and ``asker://plain`` do not ask; ``introduction`` and ``asker://question`` do.
@@ -23,7 +24,8 @@ Answers come back as JSON text: what the client's result was. ``heard`` returns,
 
 Habits of real old servers, by environment: ``ASKER_BANNER=1`` prints junk on stdout; ``ASKER_ROOTS_AT_START=1`` asks
 for roots when initialized and when they change (``roots_seen`` returns them); ``ASKER_GHOST=1`` ignores cancellation
-and goes on to ask; ``ASKER_PROTOCOL`` is the revision to speak.
+and goes on to ask; ``ASKER_PROTOCOL`` is the revision to speak; ``ASKER_JOURNAL`` is a file to which every message
+that is received is appended, one ``{"pid", "message"}`` a line.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ PROTOCOL = os.environ.get("ASKER_PROTOCOL", "2025-06-18")
 GHOST = os.environ.get("ASKER_GHOST") == "1"
 BANNER = os.environ.get("ASKER_BANNER") == "1"
 ROOTS_AT_START = os.environ.get("ASKER_ROOTS_AT_START") == "1"
+JOURNAL = os.environ.get("ASKER_JOURNAL")
 
 NAME_FORM: Json = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 OPTIONAL_FORMS: dict[str, Json] = {
@@ -270,6 +273,17 @@ def gives_up(call: Call, a: Json) -> Json:
     return call.ask("elicitation/create", form, timeout=a.get("seconds", 1))
 
 
+def leaves(call: Call, a: Json) -> str:
+    call.start("elicitation/create", {"message": a.get("message", "Too late?"), "requestedSchema": NAME_FORM})
+    call.sleep(a.get("seconds", 0.2))
+    return "left"
+
+
+def ask_watched(call: Call, a: Json) -> Json:
+    form = {"message": a.get("message", "Take your time"), "requestedSchema": NAME_FORM}
+    return call.ask("elicitation/create", {**form, "_meta": {"progressToken": "beat"}})
+
+
 def ask_url(call: Call, a: Json) -> Json:
     url = a.get("url", "https://example.com/consent")
     params = {"mode": "url", "message": a.get("message", "Consent?"), "url": url, "elicitationId": "consent-1"}
@@ -311,6 +325,8 @@ TOOLS: dict[str, tuple[Tool, Json, Json | None]] = {
     "slow_after": (slow_after, {"seconds": NUMBER, "message": TEXT}, None),
     "catches_refusal": (catches_refusal, {"method": TEXT, "message": TEXT}, None),
     "gives_up": (gives_up, {"seconds": NUMBER, "message": TEXT}, None),
+    "leaves": (leaves, {"seconds": NUMBER, "message": TEXT}, None),
+    "ask_watched": (ask_watched, {"message": TEXT}, None),
     "die": (die, {"seconds": NUMBER, "code": INTEGER, "message": TEXT}, None),
     "optional_form": (
         lambda call, a: call.elicit(a.get("message", "Fill in"), OPTIONAL_FORMS[a.get("kind", "nullable")]),
@@ -468,7 +484,11 @@ def main() -> None:
         print("Welcome to asker!\n{not json}", flush=True)
     for line in sys.stdin:
         if line.strip():
-            hear(wire, json.loads(line))
+            message = json.loads(line)
+            if JOURNAL:
+                with open(JOURNAL, "a", encoding="utf-8") as journal:
+                    journal.write(json.dumps({"pid": os.getpid(), "message": message}) + "\n")
+            hear(wire, message)
     os._exit(0)
 
 
