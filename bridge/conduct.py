@@ -1,7 +1,7 @@
 """Carries out what a call wants: the only place where `bridge.call`'s commands meet sessions, legs and the clock.
 
-Two kinds of errand go to a group: a `LiveCall` (tools/call, prompts/get, resources/read), which may suspend, and a
-`PlainRequest` (lists, completion and the like), which may not [basic/patterns/mrtr, Supported Requests].
+A `LiveCall` (tools/call, prompts/get, resources/read) is the errand that may suspend; `bridge.plain` has the other
+kind.
 """
 
 from __future__ import annotations
@@ -14,30 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from bridge import outcomes as o
 from bridge.call import Call
-from bridge.group import Group, Run
+from bridge.errands import Run
+from bridge.group import Group
+from bridge.legs import OpenLeg, client_name, deliver
 from bridge.timing import Phase
-from bridge.translate import errors, notifications
+from bridge.translate import notifications
 from legacy.messages import Ask, Lost, Reply
 from legacy.session import Session
 from modern.envelope import Request
 from modern.errors import ProtocolError
-from modern.serving import Leg
 
 if TYPE_CHECKING:
     from bridge.translate.capabilities import Profile
 
 log = logging.getLogger("mrtr.call")
-
-
-class OpenLeg:
-    """A leg that waits for its outcome."""
-
-    __slots__ = ("future", "leg", "request")
-
-    def __init__(self, request: Request, leg: Leg, loop: asyncio.AbstractEventLoop) -> None:
-        self.request = request
-        self.leg = leg
-        self.future: asyncio.Future[o.Outcome] = loop.create_future()
 
 
 class LiveCall:
@@ -229,87 +219,3 @@ class LiveCall:
             return
         if self.call.phase is not Phase.DONE:
             self.group.place(self.run)
-
-
-class PlainRequest:
-    """A request that cannot be asked about: sent, answered, or given up."""
-
-    __slots__ = ("_leg", "_method", "_params", "_progress", "_reply", "client_name", "run")
-
-    def __init__(self, request: Request, params: dict[str, Any], leg: OpenLeg) -> None:
-        self.client_name = client_name(request)
-        self.run = Run(self, None, may_be_asked=False, carries_roots=False)
-        self._leg = leg
-        self._method = request.method
-        self._params = params
-        self._progress = notifications.ProgressGate()
-        self._reply: asyncio.Future[Reply | ProtocolError] = asyncio.get_running_loop().create_future()
-
-    async def ask(self, group: Group, silence: float) -> Reply:
-        """The server's reply.
-
-        Raises:
-            ProtocolError: no session could be had, or the server said nothing for ``silence`` seconds.
-        """
-        for last_try in (False, True):
-            await group.ready()
-            group.place(self.run)
-            try:
-                async with asyncio.timeout(silence):
-                    reply = await self._reply
-            except TimeoutError:
-                group.cancel(self.run, "The server was silent for too long.")
-                raise errors.lost(
-                    f"The server did not answer {self._method} within {silence:g} s (--timeout)."
-                ) from None
-            except BaseException:
-                group.cancel(self.run, "The client went away.")
-                raise
-            if isinstance(reply, ProtocolError):
-                raise reply
-            group.finished(self.run, reply)
-            if last_try or not isinstance(reply, Lost) or reply.processed:
-                return reply
-            self._reply = asyncio.get_running_loop().create_future()
-            self.run = self.run.again()
-        raise AssertionError("unreachable: the last try returns")
-
-    def send_on(self, session: Session) -> int:
-        return session.send(self._method, self._params, self._replied)
-
-    def _replied(self, reply: Reply) -> None:
-        if not self._reply.done():
-            self._reply.set_result(reply)
-
-    def unserved(self, error: ProtocolError) -> None:
-        if not self._reply.done():
-            self._reply.set_result(error)
-
-    def given(self, ask: Ask) -> None:
-        raise AssertionError("a plain request cannot carry an ask")
-
-    def taken_back(self, ask: Ask) -> None:
-        raise AssertionError("a plain request cannot carry an ask")
-
-    def resumed(self) -> None:
-        raise AssertionError("a plain request is never suspended")
-
-    def notified(self, method: str, params: dict[str, Any]) -> None:
-        deliver(self._leg, method, params, self._progress)
-
-
-def client_name(request: Request) -> str | None:
-    """What the client calls itself, for warnings."""
-    name = request.client_info.get("name") if request.client_info is not None else None
-    return name if isinstance(name, str) else None
-
-
-def deliver(leg: OpenLeg, method: str, params: dict[str, Any], gate: notifications.ProgressGate) -> None:
-    """Bring a notification of the server's to a leg that asked for such."""
-    request = leg.request
-    params = notifications.to_modern(method, params) or {}
-    if method == "notifications/progress":
-        if request.progress_token is not None and gate.admits(params.get("progress")):
-            leg.leg.notify(method, {**params, "progressToken": request.progress_token})
-    elif request.log_level is not None and notifications.admits(request.log_level, params.get("level")):
-        leg.leg.notify(method, params)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
 from bridge import runs as rules
 from bridge.attribution import Attribution
 from bridge.deprecation import Deprecations, Feature, features_used
+from bridge.errands import Channel, Run
 from bridge.knowledge import Knowledge
 from bridge.listening import Listening
 from bridge.roots import Roots
@@ -37,51 +38,6 @@ log = logging.getLogger("mrtr.group")
 REFUSED = -32603
 BARRIER = 2.0
 """Seconds that a new session gets to ask for roots before its first call."""
-
-
-class Errand(Protocol):
-    """Something that wants a request sent and hears what the server makes of it: a call, or a plain request."""
-
-    client_name: str | None
-
-    def send_on(self, session: Session) -> int:
-        """Send the request; its id. Raises SessionClosed."""
-
-    def unserved(self, error: ProtocolError) -> None: ...
-
-    def given(self, ask: Ask) -> None: ...
-
-    def taken_back(self, ask: Ask) -> None: ...
-
-    def resumed(self) -> None: ...
-
-    def notified(self, method: str, params: dict[str, Any]) -> None: ...
-
-
-class Run(rules.Run):
-    """A run, and whose it is."""
-
-    __slots__ = ("errand", "request_id", "session")
-
-    def __init__(self, errand: Errand, tool: str | None, *, may_be_asked: bool, carries_roots: bool) -> None:
-        super().__init__(tool, may_be_asked=may_be_asked, carries_roots=carries_roots)
-        self.errand = errand
-        self.session: Session | None = None
-        self.request_id = 0
-
-    def again(self) -> Run:
-        """A fresh run of the same errand, for a request that was refused unprocessed."""
-        return Run(self.errand, self.tool, may_be_asked=self.may_be_asked, carries_roots=self.carries_roots)
-
-
-class Channel(rules.Channel):
-    """A channel, and its session."""
-
-    __slots__ = ("session",)
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(unlabelled=session.unlabelled)
-        self.session = session
 
 
 class Group:

@@ -18,10 +18,12 @@ import anyio.abc
 from bridge import outcomes as o
 from bridge import state as states
 from bridge.call import StepUsed
-from bridge.conduct import LiveCall, OpenLeg, PlainRequest, client_name
+from bridge.conduct import LiveCall
 from bridge.deprecation import Feature
 from bridge.group import Group
 from bridge.keyring import KeyRing
+from bridge.legs import OpenLeg, client_name
+from bridge.plain import PlainRequest
 from bridge.pool import Pool
 from bridge.settings import Server
 from bridge.timing import Phase

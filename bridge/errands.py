@@ -1,0 +1,58 @@
+"""What a group sends for somebody: the run and channel of `bridge.runs`, with the errand and session they stand for.
+
+An *errand* is a call or a plain request: something that wants a request sent and hears what the server makes of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from bridge import runs as rules
+from legacy.messages import Ask
+from legacy.session import Session
+from modern.errors import ProtocolError
+
+
+class Errand(Protocol):
+    """Something that wants a request sent and hears what the server makes of it: a call, or a plain request."""
+
+    client_name: str | None
+
+    def send_on(self, session: Session) -> int:
+        """Send the request; its id. Raises SessionClosed."""
+
+    def unserved(self, error: ProtocolError) -> None: ...
+
+    def given(self, ask: Ask) -> None: ...
+
+    def taken_back(self, ask: Ask) -> None: ...
+
+    def resumed(self) -> None: ...
+
+    def notified(self, method: str, params: dict[str, Any]) -> None: ...
+
+
+class Run(rules.Run):
+    """A run, and whose it is."""
+
+    __slots__ = ("errand", "request_id", "session")
+
+    def __init__(self, errand: Errand, tool: str | None, *, may_be_asked: bool, carries_roots: bool) -> None:
+        super().__init__(tool, may_be_asked=may_be_asked, carries_roots=carries_roots)
+        self.errand = errand
+        self.session: Session | None = None
+        self.request_id = 0
+
+    def again(self) -> Run:
+        """A fresh run of the same errand, for a request that was refused unprocessed."""
+        return Run(self.errand, self.tool, may_be_asked=self.may_be_asked, carries_roots=self.carries_roots)
+
+
+class Channel(rules.Channel):
+    """A channel, and its session."""
+
+    __slots__ = ("session",)
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(unlabelled=session.unlabelled)
+        self.session = session

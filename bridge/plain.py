@@ -1,0 +1,82 @@
+"""The errand that cannot be asked about: lists, completion and the like [basic/patterns/mrtr, Supported Requests]."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from bridge.errands import Run
+from bridge.group import Group
+from bridge.legs import OpenLeg, client_name, deliver
+from bridge.translate import errors, notifications
+from legacy.messages import Ask, Lost, Reply
+from legacy.session import Session
+from modern.envelope import Request
+from modern.errors import ProtocolError
+
+
+class PlainRequest:
+    """A request that cannot be asked about: sent, answered, or given up."""
+
+    __slots__ = ("_leg", "_method", "_params", "_progress", "_reply", "client_name", "run")
+
+    def __init__(self, request: Request, params: dict[str, Any], leg: OpenLeg) -> None:
+        self.client_name = client_name(request)
+        self.run = Run(self, None, may_be_asked=False, carries_roots=False)
+        self._leg = leg
+        self._method = request.method
+        self._params = params
+        self._progress = notifications.ProgressGate()
+        self._reply: asyncio.Future[Reply | ProtocolError] = asyncio.get_running_loop().create_future()
+
+    async def ask(self, group: Group, silence: float) -> Reply:
+        """The server's reply.
+
+        Raises:
+            ProtocolError: no session could be had, or the server said nothing for ``silence`` seconds.
+        """
+        for last_try in (False, True):
+            await group.ready()
+            group.place(self.run)
+            try:
+                async with asyncio.timeout(silence):
+                    reply = await self._reply
+            except TimeoutError:
+                group.cancel(self.run, "The server was silent for too long.")
+                raise errors.lost(
+                    f"The server did not answer {self._method} within {silence:g} s (--timeout)."
+                ) from None
+            except BaseException:
+                group.cancel(self.run, "The client went away.")
+                raise
+            if isinstance(reply, ProtocolError):
+                raise reply
+            group.finished(self.run, reply)
+            if last_try or not isinstance(reply, Lost) or reply.processed:
+                return reply
+            self._reply = asyncio.get_running_loop().create_future()
+            self.run = self.run.again()
+        raise AssertionError("unreachable: the last try returns")
+
+    def send_on(self, session: Session) -> int:
+        return session.send(self._method, self._params, self._replied)
+
+    def _replied(self, reply: Reply) -> None:
+        if not self._reply.done():
+            self._reply.set_result(reply)
+
+    def unserved(self, error: ProtocolError) -> None:
+        if not self._reply.done():
+            self._reply.set_result(error)
+
+    def given(self, ask: Ask) -> None:
+        raise AssertionError("a plain request cannot carry an ask")
+
+    def taken_back(self, ask: Ask) -> None:
+        raise AssertionError("a plain request cannot carry an ask")
+
+    def resumed(self) -> None:
+        raise AssertionError("a plain request is never suspended")
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        deliver(self._leg, method, params, self._progress)
