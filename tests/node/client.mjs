@@ -3,7 +3,7 @@
 // In:  { target: { url } | { command, args, cwd }, answers: { method: [result, ...] }, calls: [{ method, params }],
 //        timeout: milliseconds for each call }
 // Out: { protocolVersion, serverInfo, capabilities, instructions, asks: [{ method, params }],
-//        notifications: [{ method, params }], results: [{ result } | { error: { name, code, message, data } }] }
+//        notifications: [{ call, method, params }], results: [{ result } | { error: { name, code, message, data } }] }
 //
 // A method named in `answers` is a capability that the client declares. Its answers are given in order, the last of
 // them again and again. A call may have `logLevel` (set in its _meta) and gets its progress as notifications.
@@ -49,6 +49,8 @@ const script = await read();
 const answers = script.answers ?? {};
 const asks = [];
 const notifications = [];
+let running = null;
+const noted = (method, params) => notifications.push({ call: running, method, params });
 
 const client = new Client(
   { name: 'typescript-peer', version: '1.0.0' },
@@ -65,9 +67,7 @@ for (const [method, given] of Object.entries(answers)) {
     return remaining.length > 1 ? remaining.shift() : remaining[0];
   });
 }
-client.setNotificationHandler('notifications/message', notification => {
-  notifications.push({ method: notification.method, params: notification.params });
-});
+client.setNotificationHandler('notifications/message', ({ method, params }) => noted(method, params));
 
 const { url, command, args, cwd } = script.target;
 const transport = url
@@ -81,10 +81,13 @@ try {
   transcript.serverInfo = client.getServerVersion();
   transcript.capabilities = client.getServerCapabilities();
   transcript.instructions = client.getInstructions();
-  for (const { method, params, logLevel } of script.calls) {
+  for (const [index, { method, params, logLevel }] of script.calls.entries()) {
+    running = index;
     const options = {
       timeout: script.timeout ?? 15000,
-      onprogress: params => notifications.push({ method: 'notifications/progress', params })
+      onprogress: progress => {
+        if (!progress.message?.startsWith('Fulfilling input required')) noted('notifications/progress', progress);
+      }
     };
     const sent = logLevel ? { ...params, _meta: { ...params?._meta, [LOG_LEVEL_META_KEY]: logLevel } } : params;
     try {

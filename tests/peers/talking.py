@@ -64,7 +64,11 @@ class Script:
 
 @dataclass(slots=True)
 class Transcript:
-    """What the client saw. ``results`` has one entry for each call: ``{"result": ...}`` or ``{"error": ...}``."""
+    """What the client saw.
+
+    ``results`` has one entry for each call: ``{"result": ...}`` or ``{"error": ...}``. Each of ``notifications`` has
+    the index of the ``call`` that was running.
+    """
 
     protocolVersion: str | None = None
     serverInfo: Json | None = None
@@ -87,6 +91,10 @@ class Transcript:
         result = self.result(index)
         assert not result.get("isError"), f"call {index} was a tool error: {result}"
         return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
+
+    def told(self, index: int, method: str) -> list[Json]:
+        """What notifications of this kind said during call ``index``."""
+        return [n["params"] for n in self.notifications if n["call"] == index and n["method"] == method]
 
 
 # --- what has to be there ---------------------------------------------------------------------------------------------
@@ -232,7 +240,8 @@ async def _python(target: Stdio | Http, script: Script) -> Transcript:
         return answer if method in waiting else None
 
     async def logged(params: types.LoggingMessageNotificationParams) -> None:
-        transcript.notifications.append({"method": "notifications/message", "params": _plain(params)})
+        running = len(transcript.results)
+        transcript.notifications.append({"call": running, "method": "notifications/message", "params": _plain(params)})
 
     server: Any = target.url if isinstance(target, Http) else None
     if isinstance(target, Stdio):
@@ -274,7 +283,8 @@ async def _one_call(client: Client, call: Json, transcript: Transcript) -> Json:
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
         params = {"progress": progress, "total": total, "message": message}
-        transcript.notifications.append({"method": "notifications/progress", "params": params})
+        running = len(transcript.results)
+        transcript.notifications.append({"call": running, "method": "notifications/progress", "params": params})
 
     async def send() -> BaseModel:
         match method:

@@ -58,6 +58,10 @@ STEPS: list[tuple[str, Json, list[Json]]] = [
     ("sampling", tool("ask_sampling", message="Say hello"), []),
     ("roots", tool("ask_roots"), []),
     ("fails", tool("ask_then_fail"), [accept(name="Ada")]),
+    ("progress", tool("progress", n=3, pause=0.1), []),
+    ("logs", {**tool("log", n=2, level="warning", pause=0.1), "logLevel": "info"}, []),
+    ("logs too little", {**tool("log", n=2, level="info", pause=0.1), "logLevel": "error"}, []),
+    ("logs unasked", tool("log", n=2, level="error", pause=0.1), []),
 ]
 
 
@@ -139,3 +143,19 @@ def test_a_tool_that_fails_after_the_answer_fails_with_its_own_words(said: Conve
     result = said.result("fails")
     assert result["isError"] is True
     assert "failed after the answer" in result["content"][0]["text"]
+
+
+def test_progress_reaches_the_client_whole_and_in_order(said: Conversation) -> None:
+    told = said.transcript.told(said.index["progress"], "notifications/progress")
+    assert [(params["progress"], params["message"]) for params in told] == [(1, "step 1"), (2, "step 2"), (3, "step 3")]
+
+
+def test_log_messages_reach_a_call_that_set_a_level_at_or_above_it(said: Conversation) -> None:
+    told = said.transcript.told(said.index["logs"], "notifications/message")
+    assert [(params["level"], params["data"]) for params in told] == [("warning", "line 1"), ("warning", "line 2")]
+    assert said.transcript.told(said.index["logs too little"], "notifications/message") == []
+
+
+def test_log_messages_do_not_reach_a_call_that_set_no_level(said: Conversation) -> None:
+    assert said.transcript.text(said.index["logs unasked"]) == "2 lines"
+    assert said.transcript.told(said.index["logs unasked"], "notifications/message") == []

@@ -26,6 +26,7 @@ import anyio
 from mcp import McpError, types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import ServerMessageMetadata
@@ -75,7 +76,19 @@ HEADER_PARAMETERS: Json = {
     "required": ["region"],
 }
 
-server: Server[Any, Any] = Server("conformance-legacy", version="1.0.0", instructions="Fixtures for conformance tests.")
+CHANGES = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+
+
+class ChangingServer(Server[Any, Any]):
+    """Says on every transport that its lists may change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *arguments: Any, **options: Any
+    ) -> InitializationOptions:
+        return super().create_initialization_options(notification_options or CHANGES, *arguments, **options)
+
+
+server = ChangingServer("conformance-legacy", version="1.0.0", instructions="Fixtures for conformance tests.")
 
 
 # --- asking, the old way ----------------------------------------------------------------------------------------------
@@ -400,12 +413,15 @@ async def list_prompts() -> list[types.Prompt]:
     def argument(name: str) -> types.PromptArgument:
         return types.PromptArgument(name=name, required=True)
 
+    def prompt(name: str, description: str, *arguments: types.PromptArgument) -> types.Prompt:
+        return types.Prompt(name=name, description=description, arguments=list(arguments))
+
     return [
-        types.Prompt(name="test_simple_prompt"),
-        types.Prompt(name="test_prompt_with_arguments", arguments=[argument("arg1"), argument("arg2")]),
-        types.Prompt(name="test_prompt_with_embedded_resource", arguments=[argument("resourceUri")]),
-        types.Prompt(name="test_prompt_with_image"),
-        types.Prompt(name="test_input_required_result_prompt"),
+        prompt("test_simple_prompt", "Says one thing."),
+        prompt("test_prompt_with_arguments", "Says its arguments.", argument("arg1"), argument("arg2")),
+        prompt("test_prompt_with_embedded_resource", "Embeds a resource.", argument("resourceUri")),
+        prompt("test_prompt_with_image", "Shows an image."),
+        prompt("test_input_required_result_prompt", "Asks the person for a context."),
     ]
 
 
@@ -449,9 +465,8 @@ async def set_logging_level(level: types.LoggingLevel) -> None:
 
 
 async def run_stdio() -> None:
-    changes = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
     async with stdio_server() as (reader, writer):
-        await server.run(reader, writer, server.create_initialization_options(changes))
+        await server.run(reader, writer, server.create_initialization_options())
 
 
 async def run_http(port: int) -> None:
@@ -460,7 +475,6 @@ async def run_http(port: int) -> None:
     from starlette.applications import Starlette
     from starlette.routing import Mount
 
-    server.notification_options = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
     manager = StreamableHTTPSessionManager(app=server)
 
     @asynccontextmanager
