@@ -1,7 +1,7 @@
 """The benchmark's clients: raw bytes over pipes and sockets, so lean that what they measure dominates.
 
-What is sent, what is made of an answer, and the slots that keep calls going; the wires are in `bench_wire`. Requests are
-built once; only their id, of fixed width, is put in later.
+What is sent, what is made of an answer, and the slots that keep calls going; the wires are in `bench_wire`. Requests
+are built once; only their id, of fixed width, is put in later.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+from contextlib import suppress
 from typing import Any, cast
 
 from bench_drivers import Exchange, Sample, Slots, Wrong
@@ -61,15 +62,13 @@ class Child(asyncio.SubprocessProtocol):
             self.slots.fail(Wrong(f"The process ended: {self.said()}"))
 
     def _answer(self, answer: bytes) -> bytes | None:
-        slots = self.slots
+        if (slots := self.slots) is None or (found := _ID.search(answer)) is None:
+            return None
         try:
-            if slots is None or (found := _ID.search(answer)) is None:
-                return None
             number, began = self.running.pop(int(found[1]) & ~1)
             more = slots.step(number, began, answer)
         except (KeyError, Wrong) as error:
-            if slots is not None:
-                slots.fail(error if isinstance(error, Wrong) else Wrong(f"Nobody waits for {answer[:300]!r}."))
+            slots.fail(error if isinstance(error, Wrong) else Wrong(f"Nobody waits for {answer[:300]!r}."))
             return None
         if more is not None:
             self.running[number] = (number, began)
@@ -124,8 +123,6 @@ class Child(asyncio.SubprocessProtocol):
     async def stop(self, *, at_once: bool = False) -> None:
         """End it and everything it started; ``at_once`` for one that does not end when its stdin does."""
         pid = self.transport.get_pid()
-        if pid is None:
-            return
         self.slots = None
         self.stdin.close()
         for number, patience in ((signal.SIGTERM, 0 if at_once else 3), (signal.SIGKILL, 8)):
@@ -133,7 +130,8 @@ class Child(asyncio.SubprocessProtocol):
                 await asyncio.wait_for(self.gone.wait(), patience)
                 break
             except TimeoutError:
-                os.killpg(pid, number)
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, number)
         await self.gone.wait()
         self.transport.close()
 
