@@ -12,7 +12,8 @@ Tools that ask; all take ``message`` so that a test can tell one question from a
     ``ask_then_fail``, ``slow_ask(seconds)`` (works, then asks), ``slow_after(seconds)`` (asks, then works),
     ``catches_refusal(method)`` (goes on and returns the error it got), ``gives_up(seconds)`` (withdraws its ask and
     fails), ``leaves(seconds)`` (finishes without the answer), ``die(seconds, code)`` (exits with its ask outstanding),
-    ``ask_watched`` (its ask has a progress token), ``optional_form(kind)``, ``impossible_form``.
+    ``ask_between`` (reports progress, asks, reports more), ``ask_watched`` (its ask has a progress token),
+    ``optional_form(kind)``, ``impossible_form``.
     ``key`` suggests the name that the ask has among ``inputRequests``.
 Prompts and resources
     ``greeting`` and ``asker://plain`` do not ask; ``introduction`` and ``asker://question`` do.
@@ -273,6 +274,21 @@ def gives_up(call: Call, a: Json) -> Json:
     return call.ask("elicitation/create", form, timeout=a.get("seconds", 1))
 
 
+def ask_between(call: Call, a: Json) -> str:
+    token = (call.params.get("_meta") or {}).get("progressToken")
+
+    def step(number: int) -> None:
+        call.notify("notifications/progress", {"progressToken": token, "progress": number, "total": 4})
+
+    step(1)
+    step(2)
+    ask_once(call, a)
+    step(2)
+    step(3)
+    step(4)
+    return "4 steps"
+
+
 def leaves(call: Call, a: Json) -> str:
     call.start("elicitation/create", {"message": a.get("message", "Too late?"), "requestedSchema": NAME_FORM})
     call.sleep(a.get("seconds", 0.2))
@@ -325,6 +341,7 @@ TOOLS: dict[str, tuple[Tool, Json, Json | None]] = {
     "slow_after": (slow_after, {"seconds": NUMBER, "message": TEXT}, None),
     "catches_refusal": (catches_refusal, {"method": TEXT, "message": TEXT}, None),
     "gives_up": (gives_up, {"seconds": NUMBER, "message": TEXT}, None),
+    "ask_between": (ask_between, {"message": TEXT}, None),
     "leaves": (leaves, {"seconds": NUMBER, "message": TEXT}, None),
     "ask_watched": (ask_watched, {"message": TEXT}, None),
     "die": (die, {"seconds": NUMBER, "code": INTEGER, "message": TEXT}, None),
