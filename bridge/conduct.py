@@ -17,6 +17,7 @@ from bridge.call import Call
 from bridge.errands import Run
 from bridge.group import Group
 from bridge.legs import OpenLeg, client_name, deliver
+from bridge.tasks import TaskRun
 from bridge.timing import Phase
 from bridge.translate import notifications
 from legacy.messages import Ask, Lost, Reply
@@ -37,6 +38,7 @@ class LiveCall:
     """
 
     __slots__ = (
+        "_as_task",
         "_legs",
         "_live",
         "_loop",
@@ -44,6 +46,7 @@ class LiveCall:
         "_params",
         "_progress",
         "_resent",
+        "_task",
         "_timer",
         "call",
         "client_name",
@@ -63,6 +66,7 @@ class LiveCall:
         tool: str,
         live: set[LiveCall],
         spawn: Callable[..., None],
+        as_task: bool,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.group = group
@@ -79,6 +83,8 @@ class LiveCall:
         self._not_ours: list[Ask] = []
         self._timer: asyncio.TimerHandle | None = None
         self._loop = loop
+        self._as_task = as_task
+        self._task: TaskRun | None = None
         self.run = Run(self, tool, may_be_asked=profile.asks_anything, carries_roots=profile.roots)
         knowledge = group.attribution.knowledge
         self.call = Call(
@@ -147,6 +153,8 @@ class LiveCall:
                 case o.SettleRoots():
                     self.spawn(self._settle_roots)
                 case o.Cancel(reason=reason):
+                    if self._task is not None:
+                        self._task.cancel()
                     self.group.cancel(self.run, reason)
                 case o.AskProgress(ask=ask, beat=beat):
                     self.group.ask_progress(ask, beat)
@@ -175,9 +183,17 @@ class LiveCall:
     # -- what the group tells its errand ------------------------------------------------------------------------------
 
     def send_on(self, session: Session) -> int:
-        request_id = session.send(self.call.method, self._params, self._replied)
+        if self._as_task:
+            self._task = TaskRun(session, self._became_task, self._replied)
+            request_id = self._task.send(self.call.method, self._params, self.group.server.limits.call_ttl)
+        else:
+            request_id = session.send(self.call.method, self._params, self._replied)
         self.feed(o.Sent(session.protocol_version))
         return request_id
+
+    def _became_task(self, task_id: str, request_id: int) -> None:
+        if self.call.phase is not Phase.DONE:
+            self.group.became_task(self.run, task_id, request_id)
 
     def unserved(self, error: ProtocolError) -> None:
         self.feed(o.Unserved(error))

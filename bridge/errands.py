@@ -35,13 +35,16 @@ class Errand(Protocol):
 class Run(rules.Run):
     """A run, and whose it is."""
 
-    __slots__ = ("errand", "request_id", "session")
+    __slots__ = ("earlier_ids", "errand", "request_id", "session", "task_id")
 
     def __init__(self, errand: Errand, tool: str | None, *, may_be_asked: bool, carries_roots: bool) -> None:
         super().__init__(tool, may_be_asked=may_be_asked, carries_roots=carries_roots)
         self.errand = errand
         self.session: Session | None = None
         self.request_id = 0
+        self.earlier_ids: tuple[int, ...] = ()
+        """Ids of its requests that were answered, but by which the server still names it."""
+        self.task_id: str | None = None
 
     def again(self) -> Run:
         """A fresh run of the same errand, for a request that was refused unprocessed."""

@@ -25,6 +25,7 @@ from bridge.knowledge import Knowledge
 from bridge.listening import Listening
 from bridge.roots import Roots
 from bridge.settings import Server
+from bridge.tasks import task_of
 from bridge.translate import notifications
 from bridge.translate.capabilities import Profile
 from bridge.translate.notifications import Route
@@ -65,6 +66,8 @@ class Group:
         self.listening = Listening(self)
         self.tools: dict[str, dict[str, Any]] | None = None
         """``inputSchema`` by tool name; None until fetched."""
+        self.task_tools: frozenset[str] = frozenset()
+        """Tools that have to be called as tasks."""
         self.channels: dict[Session, Channel] = {}
         self.capabilities: dict[str, Any] = {}
         self.server_info: dict[str, Any] = {}
@@ -77,7 +80,9 @@ class Group:
         self._arm = arm
         self._lost = lost
         self._runs: dict[tuple[Session, int], Run] = {}
+        self._tasks: dict[tuple[Session, str], Run] = {}
         self._asked_on: dict[Ask, Session] = {}
+        self._last_client: str | None = None
         self._early: dict[Session, list[Ask]] = {}
         self._changed = anyio.Event()
         self._failure: ProtocolError | None = None
@@ -156,14 +161,30 @@ class Group:
 
     def place(self, run: Run) -> None:
         self.last_used = now = time.monotonic()
+        self._last_client = run.errand.client_name
         self.carry_out(self.attribution.place(run, now))
 
     def finished(self, run: Run, reply: Reply) -> None:
         """The run is over; asks that turn out to be another call's are taken back before this returns."""
-        if run.session is not None:
-            self._runs.pop((run.session, run.request_id), None)
+        self._unname(run)
         over = self.attribution.lost if isinstance(reply, Lost) else self.attribution.answered
         self.carry_out(over(run, time.monotonic()))
+
+    def became_task(self, run: Run, task_id: str, request_id: int) -> None:
+        """The run's request created a task, and another request waits for what it comes to."""
+        assert run.session is not None
+        run.earlier_ids += (run.request_id,)
+        run.request_id, run.task_id = request_id, task_id
+        self._runs[run.session, request_id] = run
+        self._tasks[run.session, task_id] = run
+
+    def _unname(self, run: Run) -> None:
+        if run.session is None:
+            return
+        for request_id in (run.request_id, *run.earlier_ids):
+            self._runs.pop((run.session, request_id), None)
+        if run.task_id is not None:
+            self._tasks.pop((run.session, run.task_id), None)
 
     def cancel(self, run: Run, reason: str) -> None:
         """Give a run up: the server hears of it, if it ever heard of the run."""
@@ -260,7 +281,7 @@ class Group:
             case rules.Forgotten(run=Run() as run):
                 if run.session is not None:
                     run.session.forget(run.request_id)
-                    self._runs.pop((run.session, run.request_id), None)
+                    self._unname(run)
             case _:
                 raise AssertionError(f"no way to carry out {command!r}")
 
@@ -286,6 +307,8 @@ class Group:
 
     def _judge(self, session: Session, channel: Channel, ask: Ask) -> None:
         label = None if ask.request_id is None else self._runs.get((session, ask.request_id))
+        if (task_id := task_of(ask.params)) is not None:
+            label = self._tasks.get((session, task_id), label)
         roots = ask.method == "roots/list"
         self._note_use(ask, label)
         if roots and self.roots.expected():
@@ -303,7 +326,8 @@ class Group:
             self.deprecations.used(feature, client)
 
     def _only_client(self) -> str | None:
-        names = {run.errand.client_name for run in self._runs.values()}
+        """Whose doing it most likely is, where the wire names no call: for warnings only."""
+        names = {run.errand.client_name for run in self._runs.values()} or {self._last_client}
         return names.pop() if len(names) == 1 else None
 
     def withdrawn(self, session: Session, ask: Ask) -> None:
@@ -351,8 +375,8 @@ class Group:
             ask.open = False
             self.withdrawn(session, ask)
         self.retire(session)
-        for key in [key for key in self._runs if key[0] is session]:
-            del self._runs[key]
+        for run in [run for (on, _), run in self._runs.items() if on is session]:
+            self._unname(run)
         if not self.channels:
             self.tools = None
             self._wake()

@@ -26,6 +26,7 @@ from bridge.legs import OpenLeg, client_name
 from bridge.plain import PlainRequest
 from bridge.pool import Pool
 from bridge.settings import Server
+from bridge.tasks import must_be_task, runs_tasks
 from bridge.timing import Phase
 from bridge.translate import capabilities, errors, requests, results
 from bridge.translate.capabilities import Profile
@@ -97,6 +98,7 @@ class Bridge:
             group.tools = None  # the call itself will say what is wrong
             return
         tools: dict[str, dict[str, Any]] = {}
+        task_tools: set[str] = set()
         cursor: str | None = None
         with anyio.move_on_after(TOOLS_PATIENCE):
             while "tools" in session.capabilities:
@@ -107,10 +109,12 @@ class Bridge:
                 for tool in reply.value.get("tools", ()):
                     if isinstance(tool, dict) and isinstance(schema := tool.get("inputSchema"), dict):
                         tools[tool.get("name", "")] = schema
+                        if must_be_task(tool):
+                            task_tools.add(tool.get("name", ""))
                 cursor = reply.value.get("nextCursor")
                 if not isinstance(cursor, str) or not cursor:
                     break
-        group.tools = tools
+        group.tools, group.task_tools = tools, frozenset(task_tools)
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -132,6 +136,7 @@ class Bridge:
                 tool_key(request),
                 self._live,
                 self.pool.spawn,
+                await self._must_be_task(request, group),
                 self._loop,
             )
             live.start(waiting)
@@ -150,6 +155,13 @@ class Bridge:
             case o.Failed(error=error):
                 self._keep(live, self.server.limits.remember)
                 raise error
+
+    async def _must_be_task(self, request: Request, group: Group) -> bool:
+        if request.method != "tools/call" or not runs_tasks(group.capabilities):
+            return False
+        if group.tools is None:
+            await self.learn_tools(request)
+        return request.params["name"] in group.task_tools
 
     def _resume(self, request: Request, leg: OpenLeg, profile: Profile) -> LiveCall:
         """Find the call that a retry belongs to, and give it the answers.

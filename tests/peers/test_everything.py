@@ -194,7 +194,6 @@ def test_a_client_that_can_answer_nothing_is_not_offered_what_asks(client: str, 
     assert transcript.asks == []
 
 
-@pytest.mark.xfail(reason="the bridge does not run tasks of 2025-11-25 yet", strict=True)
 def test_a_tool_that_must_be_a_task_runs_to_its_end_and_asks_on_the_way(
     client: str, everything_over_stdio: Http
 ) -> None:
