@@ -219,8 +219,8 @@ class LiveCall:
     def _replied(self, reply: Reply) -> None:
         if isinstance(reply, Lost) and not reply.processed and not self._resent:
             self._resent = True
-            self.group.finished(self.run, reply)
-            self.run = self.run.again()
+            refused, self.run = self.run, self.run.again()
+            self.group.finished(refused, reply)
             self.spawn(self._send_again)
             return
         self.group.finished(self.run, reply)

@@ -32,6 +32,28 @@ class Errand(Protocol):
     def notified(self, method: str, params: dict[str, Any]) -> None: ...
 
 
+class Nobody:
+    """The errand of a run that is over: it hears nothing any more, and keeps nothing alive."""
+
+    client_name: str | None = None
+
+    def send_on(self, session: Session) -> int:
+        raise AssertionError("a run that is over is not sent")
+
+    def unserved(self, error: ProtocolError) -> None: ...
+
+    def given(self, ask: Ask) -> None: ...
+
+    def taken_back(self, ask: Ask) -> None: ...
+
+    def resumed(self) -> None: ...
+
+    def notified(self, method: str, params: dict[str, Any]) -> None: ...
+
+
+NOBODY = Nobody()
+
+
 class Run(rules.Run):
     """A run, and whose it is."""
 

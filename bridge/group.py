@@ -20,7 +20,7 @@ import anyio
 from bridge import runs as rules
 from bridge.attribution import Attribution
 from bridge.deprecation import Deprecations, Feature, features_used
-from bridge.errands import Channel, Run
+from bridge.errands import NOBODY, Channel, Run
 from bridge.knowledge import Knowledge
 from bridge.listening import Listening
 from bridge.roots import Roots
@@ -169,6 +169,7 @@ class Group:
         self._unname(run)
         over = self.attribution.lost if isinstance(reply, Lost) else self.attribution.answered
         self.carry_out(over(run, time.monotonic()))
+        run.errand = NOBODY
 
     def became_task(self, run: Run, task_id: str, request_id: int) -> None:
         """The run's request created a task, and another request waits for what it comes to."""
@@ -192,6 +193,7 @@ class Group:
         if run.session is not None:
             run.session.cancel(run.request_id, reason)
         self.carry_out(commands)
+        run.errand = NOBODY
 
     def answer(self, ask: Ask, result: dict[str, Any]) -> None:
         """Bring a client's answer to the server."""

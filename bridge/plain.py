@@ -51,11 +51,14 @@ class PlainRequest:
                 raise
             if isinstance(reply, ProtocolError):
                 raise reply
-            group.finished(self.run, reply)
-            if last_try or not isinstance(reply, Lost) or reply.processed:
+            refused = isinstance(reply, Lost) and not reply.processed and not last_try
+            run = self.run
+            if refused:
+                self.run = run.again()
+                self._reply = asyncio.get_running_loop().create_future()
+            group.finished(run, reply)
+            if not refused:
                 return reply
-            self._reply = asyncio.get_running_loop().create_future()
-            self.run = self.run.again()
         raise AssertionError("unreachable: the last try returns")
 
     def send_on(self, session: Session) -> int:
