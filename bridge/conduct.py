@@ -126,7 +126,11 @@ class LiveCall:
         self.feed(o.GivenUp(reason))
 
     def feed(self, event: o.Event) -> None:
-        self._carry_out(self.call.feed(event, time.monotonic()))
+        commands = self.call.feed(event, time.monotonic())
+        if commands:
+            self._carry_out(commands)
+        else:
+            self._settle_down()
 
     def _carry_out(self, commands: list[o.Command]) -> None:
         for command in commands:
@@ -158,18 +162,18 @@ class LiveCall:
                     self.group.cancel(self.run, reason)
                 case o.AskProgress(ask=ask, beat=beat):
                     self.group.ask_progress(ask, beat)
-        if self.call.phase is Phase.DONE:
-            self._live.discard(self)
-            self._disarm()
-        else:
-            self._arm()
+        self._settle_down()
 
-    def _arm(self) -> None:
-        """A timer where half a second matters; `Bridge.sweep` looks after the rest."""
-        self._disarm()
-        if self.call.phase is Phase.GATHERING:
+    def _settle_down(self) -> None:
+        """After every event: a timer where half a second matters (`Bridge.sweep` looks after the rest), and the end."""
+        phase = self.call.phase
+        if self._timer is not None:
+            self._disarm()
+        if phase is Phase.GATHERING:
             left = self.call.deadline - time.monotonic()
             self._timer = self._loop.call_later(max(left, 0) + 0.0005, self.tick)
+        elif phase is Phase.DONE:
+            self._live.discard(self)
 
     def _disarm(self) -> None:
         if self._timer is not None:

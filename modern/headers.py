@@ -42,6 +42,15 @@ _ONE_SCHEMA: Final = frozenset(
 _LIST_OF_SCHEMAS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 _MAP_OF_SCHEMAS: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
 
+_NAMES: Final = {
+    name.encode(): name
+    for name in (
+        "accept", "accept-encoding", "accept-language", "authorization", "connection", "content-length",
+        "content-type", "host", "mcp-method", "mcp-name", "mcp-protocol-version", "origin", "traceparent",
+        "tracestate", "user-agent",
+    )
+}  # fmt: skip
+"""Names that come with nearly every request, decoded once."""
 _ONCE: Final = frozenset({"host", "origin", "content-type", "authorization"})
 
 
@@ -54,7 +63,7 @@ def collect(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        name, value = _NAMES.get(raw_name) or raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         if name in headers:
             between = "\n" if name in _ONCE or name.startswith("mcp-") else ", "
             value = headers[name] + between + value

@@ -27,6 +27,7 @@ from modern.errors import (
 from modern.faults import internal_error
 from modern.headers import PREFIX, MirrorCache, check_parameters, collect
 from modern.http_admission import Admission, Headers, Refusal, preflight
+from modern.http_body import Readers
 from modern.http_exchange import Exchange, Gone
 from modern.serving import Handler
 from modern.wire import decode, encode, error_message, result_message
@@ -91,6 +92,7 @@ class HttpFace:
         self._settings = settings = settings or HttpSettings()
         self._admission = Admission(settings.allowed_hosts, settings.allowed_origins)
         self._mirrored = MirrorCache()
+        self._readers = Readers()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.dropped = 0
         """Progress and log messages that slow readers did not get."""
@@ -153,7 +155,7 @@ class HttpFace:
             return _too_large(most)
         loop = self._running_loop()
         deadline = loop.time() + self._settings.body_within
-        part = await _soon(receive, loop, deadline)
+        part = await self._readers.first_part(receive, loop, deadline)
         if part is None:
             return _TOO_SLOW
         if part["type"] != "http.request":
@@ -228,29 +230,6 @@ class HttpFace:
             parameters = self._mirrored(schema)
             if parameters:
                 check_parameters(parameters, arguments or {}, headers)
-
-
-async def _soon(receive: Receive, loop: asyncio.AbstractEventLoop, deadline: float) -> Message | None:
-    """The first part of a body, or None if it does not come in time. Nearly always it is here already, and a context
-    manager for that would cost more than everything else that is done to read it."""
-    task = asyncio.current_task(loop)
-    assert task is not None, "an ASGI application runs in a task"
-    late = False
-
-    def expire() -> None:
-        nonlocal late
-        late = True
-        task.cancel()
-
-    timer = loop.call_at(deadline, expire)
-    try:
-        return await receive()
-    except asyncio.CancelledError:
-        if not late or task.uncancel() > 0:
-            raise
-        return None
-    finally:
-        timer.cancel()
 
 
 def _status(error: ProtocolError) -> int:

@@ -8,15 +8,15 @@ JSON-RPC it must not be null [basic/index, Error Responses].
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
 
 from modern.errors import INVALID_REQUEST, PARSE_ERROR, ProtocolError
 
-_MAY_OVERFLOW: Final = re.compile(rb"[eE]\+?[0-9]{3}|[0-9]{300}")
-"""Only a number that looks like this can become infinite; the search is cheaper than looking at every value."""
+_DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_MAY_OVERFLOW: Final = (b"e000", b"e+000", b"0" * 300)
+"""Only a number that looks like this, every digit read as 0, can become infinite: a search that costs next to nothing."""
 
 
 def decode(data: bytes | bytearray, max_depth: int) -> Any:
@@ -34,7 +34,8 @@ def decode(data: bytes | bytearray, max_depth: int) -> Any:
     # No value is nested deeper than there are opening brackets, so most messages need no walk.
     if data.count(b"{") + data.count(b"[") > max_depth and _deeper_than(value, max_depth):
         raise _too_deep(max_depth)
-    if _MAY_OVERFLOW.search(data) and _has_infinity(value):
+    plain = data.translate(_DIGITS)
+    if any(shape in plain for shape in _MAY_OVERFLOW) and _has_infinity(value):
         raise ProtocolError(PARSE_ERROR, "Parse error: a number is out of range.", status=400)
     return value
 
