@@ -16,7 +16,7 @@ from modern.errors import INVALID_REQUEST, PARSE_ERROR, ProtocolError
 
 _DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _MAY_OVERFLOW: Final = (b"e000", b"e+000", b"0" * 300)
-"""Only a number that looks like this, every digit read as 0, can become infinite: a search that costs next to nothing."""
+"""Only a number that looks like one of these, every digit read as 0, can become infinite; quick to search for."""
 
 
 def decode(data: bytes | bytearray, max_depth: int) -> Any:
