@@ -188,6 +188,10 @@ class Call:
             commands += self.feed(o.AnswersTaken(), now)
         return commands
 
+    def lacks(self, required: dict[str, Any]) -> None:
+        """The server was refused something for want of these capabilities."""
+        _merge(self._missing, required)
+
     @property
     def deadline(self) -> float:
         """Monotonic seconds when the call wants a `Tick` at the latest."""
@@ -223,10 +227,10 @@ class Call:
             self._timing.heard_at = self._now
             while True:
                 self.phase = Phase.RUNNING
-                event = await self._event()
-                if isinstance(event, o.Asked):
-                    await self._gather()
-                    await self._ask()
+                while not self.outstanding:
+                    await self._event()
+                await self._gather()
+                await self._ask()
         except _Over as over:
             self._end(over)
 

@@ -102,7 +102,7 @@ class LiveCall:
         self._live.add(self)
         self._legs.append(leg)
         now = time.monotonic()
-        self._carry_out(self.call.start(leg, now, self.group.roots.due(now) if self.call.profile.roots else None))
+        self._carry_out(self.call.start(leg, now, self.group.roots_due(now) if self.call.profile.roots else None))
 
     def retry(self, leg: OpenLeg, step: int, responses: object, profile: Profile) -> None:
         """See `Call.retry`, whose errors pass through."""
@@ -209,6 +209,9 @@ class LiveCall:
         if self.call.phase is Phase.DONE:
             self._not_ours.append(ask)  # while its end is carried out: another call has it now
         self.feed(o.Withdrawn(ask))
+
+    def lacks(self, required: dict[str, Any]) -> None:
+        self.call.lacks(required)
 
     def resumed(self) -> None:
         self.feed(o.Resumed())

@@ -27,6 +27,9 @@ class Errand(Protocol):
 
     def taken_back(self, ask: Ask) -> None: ...
 
+    def lacks(self, required: dict[str, Any]) -> None:
+        """The server was refused something for want of these client capabilities."""
+
     def resumed(self) -> None: ...
 
     def notified(self, method: str, params: dict[str, Any]) -> None: ...
@@ -45,6 +48,9 @@ class Nobody:
     def given(self, ask: Ask) -> None: ...
 
     def taken_back(self, ask: Ask) -> None: ...
+
+    def lacks(self, required: dict[str, Any]) -> None:
+        """The server was refused something for want of these client capabilities."""
 
     def resumed(self) -> None: ...
 

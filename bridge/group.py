@@ -26,7 +26,7 @@ from bridge.listening import Listening
 from bridge.roots import Roots
 from bridge.settings import Server
 from bridge.tasks import task_of
-from bridge.translate import notifications
+from bridge.translate import asks, notifications
 from bridge.translate.capabilities import Profile
 from bridge.translate.notifications import Route
 from legacy.errors import SessionClosed
@@ -39,6 +39,7 @@ log = logging.getLogger("mrtr.group")
 REFUSED = -32603
 BARRIER = 2.0
 """Seconds that a new session gets to ask for roots before its first call."""
+TAKEN_IN = 0.05
 
 
 class Group:
@@ -121,19 +122,33 @@ class Group:
             await session.ping(BARRIER)
         if session.closed:
             raise SessionClosed("The server ended right after the handshake.")
+        if self._answer_early(session):
+            await self._taken_in(session)
+            if session.closed:
+                raise SessionClosed("The server ended when it was told of the roots.")
         self.opening -= 1
         self.capabilities, self.server_info = session.capabilities, session.server_info
-        channel = Channel(session)
-        self.channels[session] = channel
-        commands = self.attribution.open_channel(channel, time.monotonic())
-        for ask in self._early.pop(session, []):
+        channel = self.channels[session] = Channel(session)
+        early = self._early.pop(session, [])
+        self.carry_out(self.attribution.open_channel(channel, time.monotonic()))
+        for ask in early:
             if ask.open:
                 self._judge(session, channel, ask)
-        self.carry_out(commands)
         if self.level is not None and "logging" in session.capabilities:
             session.send("logging/setLevel", {"level": self.level}, _ignore)
         self.listening.session_opened()
         self._wake()
+
+    def _answer_early(self, session: Session) -> bool:
+        """Answer what a new session's server asked before any call; whether it was told of roots."""
+        told = False
+        for ask in self._early.get(session, []):
+            if ask.open and ask.method != "roots/list":
+                self.refuse(ask, REFUSED, "No call is open that can have asked it.")
+            elif ask.open and self.roots.last is not None:  # a further session, or one in a lost one's place
+                self._tell(ask, self.roots.last)
+                told = True
+        return told
 
     def start_failed(self, error: ProtocolError) -> None:
         self.opening -= 1
@@ -241,9 +256,13 @@ class Group:
                     asked_again = self.roots.expect_ask()
                     session.notify("notifications/roots/list_changed")
                     await asked_again.wait()
-                await session.ping(BARRIER)
-                await anyio.sleep(0.05)  # servers take roots in after they have answered, not before
+                await self._taken_in(session)
         self.roots.tell = False
+
+    async def _taken_in(self, session: Session) -> None:
+        """Until the server has most likely made something of an answer about roots, which it does after reading it."""
+        await session.ping(BARRIER)
+        await anyio.sleep(TAKEN_IN)
 
     # -- what attribution decides -------------------------------------------------------------------------------------
 
@@ -313,6 +332,9 @@ class Group:
             label = self._tasks.get((session, task_id), label)
         roots = ask.method == "roots/list"
         self._note_use(ask, label)
+        if roots and not self.profile.roots:
+            self._refuse_roots(ask, label, channel)
+            return
         if roots and self.roots.expected():
             self.carry_out([rules.LastRoots(ask)])
             return
@@ -321,6 +343,25 @@ class Group:
                 channel, ask, time.monotonic(), label=label, roots=roots, last_roots=self.roots.last is not None
             )
         )
+
+    def _refuse_roots(self, ask: Ask, label: Run | None, channel: Channel) -> None:
+        """This group's clients have none: refused as an old client would, by the call that it came from if one can
+        tell, so that the call's failure can say what was missing."""
+        refusal = asks.present(ask.method, ask.params, self.profile)
+        assert isinstance(refusal, asks.Undeclared)
+        self.refuse(ask, refusal.code, refusal.message)
+        tools = [run for run in channel.open if isinstance(run, Run) and run.tool is not None]
+        takers = [run for run in tools if run.turn] or tools
+        asker = label or (takers[0] if len(takers) == 1 else None)
+        if asker is not None:
+            asker.errand.lacks(refusal.required)
+
+    def roots_due(self, now: float) -> Ask | None:
+        """What the next call asks its client for before it is sent."""
+        lapsed = self.roots.lapsed(now)
+        if lapsed is not None and self._asked_on.pop(lapsed, None) is not None:
+            self.carry_out(self.attribution.ask_closed(lapsed, now))
+        return self.roots.due(now)
 
     def _note_use(self, ask: Ask, label: Run | None) -> None:
         client = label.errand.client_name if label is not None else self._only_client()

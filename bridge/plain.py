@@ -78,6 +78,9 @@ class PlainRequest:
     def taken_back(self, ask: Ask) -> None:
         raise AssertionError("a plain request cannot carry an ask")
 
+    def lacks(self, required: dict[str, Any]) -> None:
+        """A plain request fails for reasons of its own."""
+
     def resumed(self) -> None:
         raise AssertionError("a plain request is never suspended")
 

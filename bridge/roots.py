@@ -49,13 +49,20 @@ class Roots:
         if self.held is ask:
             self.held = None
 
+    def lapsed(self, now: float) -> Ask | None:
+        """The held ask, if its server has given up waiting by now; it is held no longer."""
+        held = self.held
+        if held is None or (held.open and now - held.at < LAPSES):
+            return None
+        self.held = None
+        return held
+
     def due(self, now: float) -> Ask | None:
         """The ask that the next call carries before it is sent, or None: the server has what it needs."""
-        if not self.wanted or (self.last is not None and self.held is None and now - self._answered_at < self._age):
-            return None
-        if self.held is not None and self.held.open and now - self.held.at < LAPSES:
+        if self.held is not None:
             return self.held
-        self.held = None
+        if not self.wanted or (self.last is not None and now - self._answered_at < self._age):
+            return None
         return Ask("roots/list", {}, server_id="", request_id=None, at=now)
 
     def answered(self, ask: Ask, result: dict[str, Any], now: float) -> None:

@@ -38,6 +38,7 @@ class CallMachine(RuleBasedStateMachine):
         self.given: dict[str, list[Any]] = {}
         self.shown: dict[int, dict[str, str]] = {}
         self.used: dict[int, Any] = {}
+        self.outcomes: list[o.InputRequired] = []
         self.begun = self.sent = self.suspended = self.over = False
         self.resuming = 0
         self.call = Call(
@@ -88,6 +89,9 @@ class CallMachine(RuleBasedStateMachine):
         ask.open = False
 
     def show(self, outcome: o.InputRequired) -> None:
+        if any(outcome is known for known in self.outcomes):
+            return  # the same token with the same answers: the same outcome, whatever has happened since
+        self.outcomes.append(outcome)
         keys = {}
         for key, request in outcome.requests.items():
             match = [n for n, a in self.asks.items() if a.open and a.method == request["method"]]
