@@ -121,8 +121,6 @@ class Outstanding:
         Raises:
             ProtocolError: ``inputResponses`` is no object, or an answer has the wrong shape; nothing was taken.
         """
-        if responses is None:
-            return []
         if not isinstance(responses, dict):
             raise ProtocolError(INVALID_PARAMS, "inputResponses must be an object with one answer for each key.")
         judged = []

@@ -180,7 +180,7 @@ class Bridge:
             if not self._sealer.matches(state, request.principal, request.method, params):
                 raise states.StateError(states.Reason.OTHER_REQUEST)
             self._want_logs(request, live.group)
-            live.retry(leg, state.step, params.get("inputResponses"), profile)
+            live.retry(leg, state.step, params.get("inputResponses", {}), profile)
         except StepUsed:
             refused = states.Reason.USED
         except states.StateError as error:

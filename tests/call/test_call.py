@@ -140,7 +140,7 @@ def test_an_ask_that_came_while_suspended_joins_the_next_round() -> None:
     play >> after(0.05) << "b: round 2: sample-2" << "suspend"
 
 
-@pytest.mark.parametrize("responses", [7, "x", [], [1]])
+@pytest.mark.parametrize("responses", [None, 7, "x", [], [1]])
 def test_input_responses_that_are_no_object_are_refused_and_nothing_is_consumed(responses: object) -> None:
     play = suspended()
     with pytest.raises(ProtocolError) as refused:
