@@ -31,6 +31,8 @@ from tests.peers.talking import bridge_serving
 
 OPTIONS = ROOT / "docs" / "options.md"
 HOW = ROOT / "docs" / "how-it-works.md"
+OF_OTHERS = {"--full"}
+"""Options of scripts/test."""
 COMMANDS = ((), ("stdio",), ("serve",), ("demo",), ("keygen",))
 
 
@@ -62,7 +64,7 @@ def test_every_option_of_the_help_is_in_the_options_page() -> None:
 
 @pytest.mark.parametrize("document", [README, OPTIONS, ROOT / "docs" / "operating.md", HOW], ids=lambda path: path.name)
 def test_every_option_that_is_named_exists(document: Path) -> None:
-    assert options(document.read_text(encoding="utf-8")) - every_option() == set()
+    assert options(document.read_text(encoding="utf-8")) - every_option() - OF_OTHERS == set()
 
 
 def test_the_options_page_has_the_defaults_of_the_program() -> None:
