@@ -267,8 +267,8 @@ def _random_ring(*, say: bool) -> KeyRing:
 
     logging.getLogger("mrtr").log(
         logging.INFO if say else logging.DEBUG,
-        "No key was given (MRTR_BRIDGE_KEYS or --key-file): a random one is used, so calls that wait for an answer "
-        "cannot go on after a restart or at another instance.",
+        "No key was given (MRTR_BRIDGE_KEYS or --key-file): a random one is used, and what it sealed is void when this "
+        "process ends. So are the calls that wait for an answer, which live in its memory.",
     )
     return KeyRing.random()
 

@@ -106,7 +106,8 @@ SharedSession = Annotated[
     typer.Option(
         "--shared-session",
         help="All clients share the sessions with the server, and with them whatever it keeps in memory: files it "
-        "opened, logins, what one client told it. A question still goes to the client whose call caused it.",
+        "opened, logins, roots, what one client told it. A question goes to the client whose call caused it, and is "
+        "refused where only inference could tell which that is.",
     ),
 ]
 AllowedHost = Annotated[

@@ -170,8 +170,9 @@ def host(text: str) -> str:
 def server_name(command: Sequence[str], url: str | None) -> str:
     """What to call a server that was given no name: its host, or the first telling word of its command."""
     if url is not None:
-        return urlsplit(url).hostname or "server"
-    words = [PurePath(word).name for word in command if word and not word.startswith("-")]
+        return urlsplit(url).netloc.rpartition("@")[2] or "server"
+    inline = next((at for at, word in enumerate(command) if word in ("-c", "-e")), None)  # a script is no name
+    words = [PurePath(word).name for word in command[:inline] if word and not word.startswith("-")]
     telling = [word for word in words if not _is_launcher(word)] or words
     match = re.search(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", telling[0])
     return match[0].removesuffix(".py").removesuffix(".js").removesuffix(".exe")[:40] if match else "server"

@@ -137,7 +137,7 @@ class Deprecations:
 
     def negotiated(self, session_label: str, features: Collection[Feature]) -> None:
         """A session was initialised with these."""
-        for feature in features:
+        for feature in sorted(features, key=list(Feature).index):
             if (session_label, feature) in self._sessions:
                 continue
             self._sessions[session_label, feature] = None

@@ -60,9 +60,7 @@ class Group:
         self.principal = principal
         self.profile = profile
         self.deprecations = deprecations
-        self.attribution = Attribution(
-            knowledge, max_sessions=server.limits.max_sessions, strict=server.attribution == "strict"
-        )
+        self.attribution = Attribution(knowledge, max_sessions=server.limits.max_sessions, strict=server.strict)
         self.roots = Roots(server.limits.roots_age)
         self.listening = Listening(self)
         self.tools: dict[str, dict[str, Any]] | None = None

@@ -67,7 +67,7 @@ class Backoff:
         """Why no start is tried now, or None."""
         if now >= self._until:
             return None
-        wait = self._until - now
+        wait = max(1.0, self._until - now)
         return f"{self._last} It failed {self._failures} times in a row; the next start is tried in {wait:.0f} s."
 
 

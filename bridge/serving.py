@@ -19,6 +19,7 @@ from bridge import outcomes as o
 from bridge import state as states
 from bridge.call import StepUsed
 from bridge.conduct import LiveCall
+from bridge.cursors import LISTS, Cursors
 from bridge.deprecation import Feature
 from bridge.group import Group
 from bridge.keyring import KeyRing
@@ -60,6 +61,7 @@ class Bridge:
         self.pool = Pool(server, tasks)
         self._sealer = states.Sealer(ring)
         self._instance = states.new_instance()
+        self._cursors = Cursors(ring, self._instance)
         self._calls: dict[bytes, LiveCall] = {}
         self._forget_at: dict[bytes, float] = {}
         self._live: set[LiveCall] = set()
@@ -81,10 +83,16 @@ class Bridge:
             closed = await group.listening.serve(request, leg, self._closing)
             return self._complete(method, closed, group)
         self._want_logs(request, group)
+        session = await group.ready()
         params = requests.to_legacy(method, request.params)
+        page = {"session": session.name, "principal": request.principal, "method": method}
+        if method in LISTS and isinstance(cursor := params.get("cursor"), str):
+            params["cursor"] = self._cursors.open(cursor, **page)
         plain = PlainRequest(request, params, OpenLeg(request, leg, self._loop))
-        reply = await plain.ask(group, self.server.limits.silence)
-        return self._result(method, reply, group)
+        result = self._result(method, await plain.ask(group, self.server.limits.silence), group)
+        if method in LISTS and isinstance(cursor := result.get("nextCursor"), str):
+            result["nextCursor"] = self._cursors.seal(cursor, **page)
+        return result
 
     def mirrored_parameters(self, request: Request) -> Mapping[str, Any] | None:
         tools = self._group(request).tools
@@ -92,11 +100,7 @@ class Bridge:
 
     async def learn_tools(self, request: Request) -> None:
         group = self._group(request)
-        try:
-            session = await group.ready()
-        except ProtocolError:
-            group.tools = None  # the call itself will say what is wrong
-            return
+        session = await group.ready()
         tools: dict[str, dict[str, Any]] = {}
         task_tools: set[str] = set()
         cursor: str | None = None

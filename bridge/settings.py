@@ -76,6 +76,13 @@ class Server(_Frozen):
     limits: Limits = Limits()
     attribution: Literal["infer", "strict"] = "infer"
     shared_session: bool = False
-    """All principals share sessions: for servers that no credentials tell apart, on the operator's word."""
+    """All principals share sessions, on the operator's word. Nothing is inferred then: an ask never reaches another
+    principal."""
+
     ttl_ms: Annotated[int, Field(ge=0)] = 0
     cache_scope: Literal["private", "public"] = "private"
+
+    @property
+    def strict(self) -> bool:
+        """Whether an ask whose call only inference could tell is refused."""
+        return self.attribution == "strict" or self.shared_session

@@ -45,4 +45,8 @@ class Handler(Protocol):
         """
 
     async def learn_tools(self, request: Request) -> None:
-        """Fetch the tools' definitions for this request's principal and capabilities. Never raises ProtocolError."""
+        """Fetch the tools' definitions for this request's principal and capabilities.
+
+        Raises:
+            ProtocolError: no server could be asked; the request ends with it.
+        """

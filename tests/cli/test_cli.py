@@ -94,7 +94,7 @@ def test_a_key_file_comes_before_the_environment(
 def test_without_a_key_the_log_says_what_that_means(started: Started, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "mrtr"):
         assert cli.main(["serve", "--", PYTHON]) == 0
-    assert "cannot go on after a restart" in caplog.text
+    assert "void when this process ends" in caplog.text
 
 
 def test_serve_listens_where_it_is_told(started: Started) -> None:

@@ -190,7 +190,9 @@ def test_a_bad_host_is_refused(text: str) -> None:
         (["node", "dist/index.js"], None, "index"),
         (["python"], None, "python"),
         (["漢字"], None, "server"),
-        ([], "http://tools.example.org:80/mcp", "tools.example.org"),
+        ([], "http://tools.example.org:80/mcp", "tools.example.org:80"),
+        ([], "http://user@tools.example.org/mcp", "tools.example.org"),
+        (["python3", "-c", "import sys"], None, "python3"),
     ],
 )
 def test_a_server_without_a_name_gets_a_telling_one(command: list[str], url: str | None, name: Any) -> None:
