@@ -87,3 +87,55 @@ class Channel(rules.Channel):
     def __init__(self, session: Session) -> None:
         super().__init__(unlabelled=session.unlabelled)
         self.session = session
+
+
+class Runs:
+    """The runs that are open on a group's sessions, by the names that the wire has for them.
+
+    Invariant: a run is found by the id of each request that was sent for it, and by its task's id, until it is removed.
+    """
+
+    __slots__ = ("_by_id", "_by_task")
+
+    def __init__(self) -> None:
+        self._by_id: dict[tuple[Session, int], Run] = {}
+        self._by_task: dict[tuple[Session, str], Run] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_id)
+
+    def add(self, run: Run, session: Session, request_id: int) -> None:
+        run.session, run.request_id = session, request_id
+        self._by_id[session, request_id] = run
+
+    def became_task(self, run: Run, task_id: str, request_id: int) -> None:
+        """The run's request created a task, and another request waits for what it comes to."""
+        assert run.session is not None
+        run.earlier_ids += (run.request_id,)
+        run.task_id = task_id
+        self.add(run, run.session, request_id)
+        self._by_task[run.session, task_id] = run
+
+    def remove(self, run: Run) -> None:
+        if run.session is None:
+            return
+        for request_id in (run.request_id, *run.earlier_ids):
+            self._by_id.pop((run.session, request_id), None)
+        if run.task_id is not None:
+            self._by_task.pop((run.session, run.task_id), None)
+
+    def find(self, session: Session, request_id: int | None, task_id: str | None = None) -> Run | None:
+        """The run that the wire names, if it names one that is open."""
+        run = self._by_task.get((session, task_id)) if task_id is not None else None
+        return run if run is not None or request_id is None else self._by_id.get((session, request_id))
+
+    def on(self, session: Session) -> list[Run]:
+        return [run for (on, _), run in self._by_id.items() if on is session]
+
+    def only_on(self, session: Session) -> Run | None:
+        """The one run of a session, if there is just one."""
+        runs = set(self.on(session))
+        return runs.pop() if len(runs) == 1 else None
+
+    def client_names(self) -> set[str | None]:
+        return {run.errand.client_name for run in self._by_id.values()}

@@ -20,7 +20,7 @@ import anyio
 from bridge import runs as rules
 from bridge.attribution import Attribution
 from bridge.deprecation import Deprecations, Feature, features_used
-from bridge.errands import NOBODY, Channel, Run
+from bridge.errands import NOBODY, Channel, Run, Runs
 from bridge.knowledge import Knowledge
 from bridge.listening import Listening
 from bridge.roots import Roots
@@ -78,8 +78,7 @@ class Group:
         self._open_session = open_session
         self._arm = arm
         self._lost = lost
-        self._runs: dict[tuple[Session, int], Run] = {}
-        self._tasks: dict[tuple[Session, str], Run] = {}
+        self._runs = Runs()
         self._asked_on: dict[Ask, Session] = {}
         self._last_client: str | None = None
         self._early: dict[Session, list[Ask]] = {}
@@ -179,26 +178,13 @@ class Group:
 
     def finished(self, run: Run, reply: Reply) -> None:
         """The run is over; asks that turn out to be another call's are taken back before this returns."""
-        self._unname(run)
+        self._runs.remove(run)
         over = self.attribution.lost if isinstance(reply, Lost) else self.attribution.answered
         self.carry_out(over(run, time.monotonic()))
         run.errand = NOBODY
 
     def became_task(self, run: Run, task_id: str, request_id: int) -> None:
-        """The run's request created a task, and another request waits for what it comes to."""
-        assert run.session is not None
-        run.earlier_ids += (run.request_id,)
-        run.request_id, run.task_id = request_id, task_id
-        self._runs[run.session, request_id] = run
-        self._tasks[run.session, task_id] = run
-
-    def _unname(self, run: Run) -> None:
-        if run.session is None:
-            return
-        for request_id in (run.request_id, *run.earlier_ids):
-            self._runs.pop((run.session, request_id), None)
-        if run.task_id is not None:
-            self._tasks.pop((run.session, run.task_id), None)
+        self._runs.became_task(run, task_id, request_id)
 
     def cancel(self, run: Run, reason: str) -> None:
         """Give a run up: the server hears of it, if it ever heard of the run."""
@@ -300,19 +286,18 @@ class Group:
             case rules.Forgotten(run=Run() as run):
                 if run.session is not None:
                     run.session.forget(run.request_id)
-                    self._unname(run)
+                    self._runs.remove(run)
             case _:
                 raise AssertionError(f"no way to carry out {command!r}")
 
     def _send(self, run: Run, session: Session) -> None:
         try:
-            run.request_id = run.errand.send_on(session)
+            request_id = run.errand.send_on(session)
         except SessionClosed as closed:
             self.carry_out(self.attribution.lost(run, time.monotonic()))
             run.errand.unserved(ProtocolError(INTERNAL_ERROR, str(closed)))
             return
-        run.session = session
-        self._runs[session, run.request_id] = run
+        self._runs.add(run, session, request_id)
 
     # -- what the server says -----------------------------------------------------------------------------------------
 
@@ -325,9 +310,7 @@ class Group:
             self._judge(session, channel, ask)
 
     def _judge(self, session: Session, channel: Channel, ask: Ask) -> None:
-        label = None if ask.request_id is None else self._runs.get((session, ask.request_id))
-        if (task_id := task_of(ask.params)) is not None:
-            label = self._tasks.get((session, task_id), label)
+        label = self._runs.find(session, ask.request_id, task_of(ask.params))
         roots = ask.method == "roots/list"
         self._note_use(ask, label)
         if roots and not self.profile.roots:
@@ -368,7 +351,7 @@ class Group:
 
     def _only_client(self) -> str | None:
         """Whose doing it most likely is, where the wire names no call: for warnings only."""
-        names = {run.errand.client_name for run in self._runs.values()} or {self._last_client}
+        names = self._runs.client_names() or {self._last_client}
         return names.pop() if len(names) == 1 else None
 
     def withdrawn(self, session: Session, ask: Ask) -> None:
@@ -381,7 +364,7 @@ class Group:
         self.carry_out(commands)
 
     def notified(self, session: Session, method: str, params: dict[str, Any], request_id: int | None) -> None:
-        run = None if request_id is None else self._runs.get((session, request_id))
+        run = self._runs.find(session, request_id)
         match notifications.route(method):
             case Route.PROGRESS if run is not None:
                 run.errand.notified(method, params)
@@ -396,8 +379,7 @@ class Group:
 
     def _logged(self, session: Session, params: dict[str, Any], run: Run | None) -> None:
         if run is None:
-            open_here = [r for (s, _), r in self._runs.items() if s is session]
-            run = open_here[0] if len(open_here) == 1 else None
+            run = self._runs.only_on(session)
         self.deprecations.used(Feature.LOGGING, run.errand.client_name if run is not None else self._only_client())
         if run is not None:
             run.errand.notified("notifications/message", params)
@@ -405,8 +387,9 @@ class Group:
             log.debug("%s logged a message that belongs to no one call", self.server.target.name)
 
     def ghost_ended(self, session: Session, request_id: int) -> None:
-        run = self._runs.pop((session, request_id), None)
+        run = self._runs.find(session, request_id)
         if run is not None:
+            self._runs.remove(run)
             self.carry_out(self.attribution.ghost_ended(run, time.monotonic()))
 
     def lost(self, session: Session, reason: str) -> None:
@@ -416,8 +399,8 @@ class Group:
             ask.open = False
             self.withdrawn(session, ask)
         self.retire(session)
-        for run in [run for (on, _), run in self._runs.items() if on is session]:
-            self._unname(run)
+        for run in self._runs.on(session):
+            self._runs.remove(run)
         if not self.channels:
             self.tools = None
             self._wake()

@@ -36,6 +36,7 @@ from bridge.version import NAME, VERSION
 from legacy.messages import Failure, Lost, Reply, Result
 from modern.envelope import SUPPORTED_VERSIONS, Request
 from modern.errors import ProtocolError
+from modern.results import input_required
 from modern.serving import Leg
 
 log = logging.getLogger("mrtr.bridge")
@@ -155,7 +156,7 @@ class Bridge:
                 return self._complete(request.method, result, live.group)
             case o.InputRequired(requests=wanted, step=step, expires=expires):
                 token = self._token(live, request, step, expires)
-                return results.input_required(wanted, token, live.group.server_info)
+                return input_required(wanted, token, live.group.server_info)
             case o.Failed(error=error):
                 self._keep(live, self.server.limits.remember)
                 raise error

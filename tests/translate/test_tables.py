@@ -13,6 +13,7 @@ from bridge.translate.capabilities import Profile
 from bridge.translate.methods import ASK_PREFIX, CACHEABLE, SAME_NAME, SUSPENDABLE
 from bridge.translate.notifications import ProgressGate, Route
 from legacy.messages import Failure
+from modern.results import input_required
 
 INFO = {"name": "old", "version": "1"}
 PREFIX = "io.modelcontextprotocol/"
@@ -75,12 +76,12 @@ def test_a_meta_that_is_no_object_gives_way() -> None:
 def test_an_input_required_result_is_never_cacheable_and_never_empty() -> None:
     asked = {"roots-1": {"method": "roots/list"}}
     meta = {PREFIX + "serverInfo": INFO}
-    both = results.input_required(asked, "s", INFO)
+    both = input_required(asked, "s", INFO)
     assert both == {"resultType": "input_required", "inputRequests": asked, "requestState": "s", "_meta": meta}
-    assert "inputRequests" not in results.input_required({}, "s", INFO)
-    assert "requestState" not in results.input_required(asked, None, INFO)
+    assert "inputRequests" not in input_required({}, "s", INFO)
+    assert "requestState" not in input_required(asked, None, INFO)
     with pytest.raises(ValueError, match="needs"):
-        results.input_required({}, None, INFO)
+        input_required({}, None, INFO)
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
