@@ -79,7 +79,7 @@ class LiveCall:
         self._live = live
         self._legs: list[OpenLeg] = []
         self._progress: notifications.ProgressGate | None = None
-        self._resent = False
+        self._resent = 0
         self._not_ours: list[Ask] = []
         self._timer: asyncio.TimerHandle | None = None
         self._loop = loop
@@ -224,8 +224,8 @@ class LiveCall:
             deliver(self._legs[-1], method, params, self._progress)
 
     def _replied(self, reply: Reply) -> None:
-        if isinstance(reply, Lost) and not reply.processed and not self._resent:
-            self._resent = True
+        if isinstance(reply, Lost) and not reply.processed and self._resent < self.group.most_resent:
+            self._resent += 1
             refused, self.run = self.run, self.run.again()
             self.group.finished(refused, reply)
             self.spawn(self._send_again)

@@ -96,6 +96,12 @@ class Group:
     def idle(self) -> bool:
         return not self._runs and not self._asked_on and self.attribution.is_idle and not self.listening
 
+    @property
+    def most_resent(self) -> int:
+        """How often a request may be sent again that a session refused unprocessed: a server that was started anew
+        knows none of the sessions that are still kept here, and each says so only when it is used."""
+        return self.server.limits.max_sessions + 1
+
     async def ready(self) -> Session:
         """The primary session, started if need be.
 

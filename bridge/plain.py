@@ -35,7 +35,7 @@ class PlainRequest:
         Raises:
             ProtocolError: no session could be had, or the server said nothing for ``silence`` seconds.
         """
-        for last_try in (False, True):
+        for left in range(group.most_resent, -1, -1):
             await group.ready()
             group.place(self.run)
             try:
@@ -51,7 +51,7 @@ class PlainRequest:
                 raise
             if isinstance(reply, ProtocolError):
                 raise reply
-            refused = isinstance(reply, Lost) and not reply.processed and not last_try
+            refused = isinstance(reply, Lost) and not reply.processed and left > 0
             run = self.run
             if refused:
                 self.run = run.again()

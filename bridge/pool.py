@@ -35,6 +35,8 @@ SHORT_LIFE = 10.0
 FREE_FAILURES = 2
 """Failed starts in a row that are tried again at once."""
 LONGEST_PAUSE = 30.0
+ONE_CAUSE = 0.5
+"""Seconds within which several sessions that end have most likely ended for one reason."""
 WORTH_WAITING = 2.0
 """Seconds until the next start that a call waits for rather than being refused."""
 
@@ -87,6 +89,7 @@ class Pool:
         self._backoff = Backoff()
         self._timers: dict[Group, tuple[float, asyncio.TimerHandle]] = {}
         self._sessions = 0
+        self._lost_at = 0.0
         self._opened_at: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
 
     def group(self, principal: str, profile: Profile) -> Group:
@@ -164,12 +167,17 @@ class Pool:
             log.error("session %s ended by a fault of the bridge", label, exc_info=error)
 
     def _lost(self, session: Session) -> None:
-        """A server that ended by itself soon after its start is started again more and more slowly."""
-        life = time.monotonic() - self._opened_at.pop(session, 0.0)
+        """A process that ended by itself soon after its start is started again more and more slowly. (A session that an
+        HTTP server has forgotten says nothing about how the next one will fare.)"""
+        now = time.monotonic()
+        life = now - self._opened_at.pop(session, 0.0)
+        if self.server.target.url is not None:
+            return
         if life >= SHORT_LIFE:
             self._backoff.succeeded()
-        else:
-            self._backoff.failed(f"{session.ended_because} It had run for {life:.1f} s.", time.monotonic())
+        elif now - self._lost_at > ONE_CAUSE:
+            self._backoff.failed(f"{session.ended_because} It had run for {life:.1f} s.", now)
+        self._lost_at = now
 
     async def _make_room(self, group: Group) -> None:
         limits = self.server.limits
