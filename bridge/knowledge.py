@@ -83,6 +83,14 @@ class Knowledge:
         known = self._tools.get(tool)
         return known.kind if known is not None else self._hints.get(tool, Kind.UNKNOWN)
 
+    def may_ask_while_waiting(self, tool: str) -> bool:
+        """A call of it that waits for answers may ask something else meanwhile, as far as we know. Only a tool that has
+        shown several times that it asks one thing after the other is trusted not to."""
+        known = self._tools.get(tool)
+        if known is None:
+            return self._hints.get(tool) in (None, Kind.MANY)
+        return known.kind is Kind.MANY or (known.asks < KNOWN_AFTER and not known.hinted)
+
     def may_ask(self, tool: str) -> bool:
         return self.kind(tool) is not Kind.QUIET
 

@@ -26,6 +26,9 @@ from bridge.runs import (
 )
 from legacy.messages import Ask
 
+MOST_CANDIDATES = 64
+"""With more calls that can have asked, nothing will tell which did; and each ask remembers its candidates."""
+
 
 class Verdict(Enum):
     PENDING = "pending"
@@ -45,8 +48,8 @@ class Asked:
         """When it came, or was judged anew."""
         self.label = label
         self.roots = roots
-        self.candidates: dict[Run, bool] = {}
-        """Who can have asked it, and whether that run waited for us when it came."""
+        self.candidates: dict[Run, None] = {}
+        """Who can have asked it."""
         self.verdict = Verdict.PENDING
         self.run: Run | None = None
         """Whom it was given to."""
@@ -133,9 +136,12 @@ class Verdicts:
                 self._haunted_by([label], now)
             self._refuse(asked, "The request that it was asked for cannot be asked about any more.", commands)
         else:
-            asked.candidates = {run: run.state is SUSPENDED or run.state is RESUMING for run in channel.open}
+            asked.candidates = self._who_can_have_asked(channel)
             channel.doubts[asked] = None
-            self.judge(asked, now, commands)
+            if len(asked.candidates) > MOST_CANDIDATES:
+                self._refuse(asked, "Too many calls are open that can have asked it.", commands)
+            else:
+                self.judge(asked, now, commands)
         return commands
 
     def left(self, run: Run, now: float) -> list[Command]:
@@ -143,8 +149,9 @@ class Verdicts:
         commands: list[Command] = []
         if run.channel is not None:
             for doubt in list(run.channel.doubts):
-                if doubt.candidates.pop(run, None) is None:
+                if run not in doubt.candidates:
                     continue
+                del doubt.candidates[run]
                 if doubt.verdict is Verdict.PENDING:
                     self.judge(doubt, now, commands)
                 elif not doubt.inferred and not doubt.candidates:
@@ -172,7 +179,7 @@ class Verdicts:
     # -- rules 3 to 5 -------------------------------------------------------------------------------------------------
 
     def judge(self, asked: Asked, now: float, commands: list[Command]) -> None:
-        candidates = self._candidates(asked)
+        candidates = list(asked.candidates)
         tools = [run for run in candidates if run.tool is not None]
         if not candidates:
             return self._refuse(asked, "No call is open that can have asked it.", commands)
@@ -198,10 +205,19 @@ class Verdicts:
         self._timers.set(asked, asked.at + (self._settle_max if settled else self._settle))
         return None
 
-    def _candidates(self, asked: Asked) -> list[Run]:
-        kind = self._knowledge.kind
-        first = [run for run, waited in asked.candidates.items() if not waited or kind(run.tool or "") is Kind.MANY]
-        return first or list(asked.candidates)
+    def _who_can_have_asked(self, channel: Channel) -> dict[Run, None]:
+        """The candidates. One that waits for us counts if its tool is known to ask several things at once, or if
+        nothing else is open; where nothing may be inferred, also if its tool is not known to ask one by one."""
+        knowledge, strict = self._knowledge, self._strict
+
+        def counts(run: Run) -> bool:
+            if run.state is not SUSPENDED and run.state is not RESUMING:
+                return True
+            tool = run.tool or ""
+            return knowledge.may_ask_while_waiting(tool) if strict else knowledge.kind(tool) is Kind.MANY
+
+        counted = dict.fromkeys(run for run in channel.open if counts(run))
+        return counted or dict.fromkeys(channel.open)
 
     def _overran(self, run: Run, now: float) -> bool:
         """The run of a quiet tool takes twice as long as any before it: as if it waited for something."""

@@ -344,3 +344,14 @@ def test_what_happens_to_a_call_that_is_over_changes_nothing() -> None:
     play.ghost_ends("a") << nothing
     assert play.rules.is_idle
     assert play.rules.deadline() is None
+
+
+def test_where_nothing_may_be_inferred_a_suspended_call_of_a_tool_hardly_known_may_have_asked() -> None:
+    play = Play(max_sessions=1, strict=True)
+    play.place("a", "gappy") << Send("a", 1)
+    play.asks(1, "q1") << Give("q1", "a")
+    play.suspends("a") << nothing
+    play.place("b", "other") << Send("b", 1)
+    play.asks(1, "q2") << nothing  # a may ask two things, a second apart
+    play.after(0.11) << nothing
+    play.after(2) << Refuse("q2")
