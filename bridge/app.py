@@ -86,13 +86,14 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=GRACE,
+                timeout_graceful_shutdown=GRACE + 2,
             )
             web = Uvicorn(config)
 
             def stop() -> None:
                 bridge.stop_listening()
                 web.should_exit = True
+                tasks.start_soon(_after, GRACE, bridge.give_up)
 
             tasks.start_soon(_on_signal, stop)
             print(f"mrtr-bridge is ready: {options.url(port)}", file=sys.stderr, flush=True)
@@ -115,6 +116,11 @@ async def bridge_running(server: Server, ring: KeyRing) -> AsyncIterator[Bridge]
             with anyio.move_on_after(CLOSE_WITHIN, shield=True):
                 await bridge.close()
             tasks.cancel_scope.cancel()
+
+
+async def _after(seconds: float, do: Callable[[], Any]) -> None:
+    await anyio.sleep(seconds)
+    do()
 
 
 async def _on_signal(stop: Callable[[], Any]) -> None:

@@ -62,9 +62,11 @@ class StepUsed(Exception):
 class _Over(Exception):
     """The call has come to its end; ``outcome`` None when nobody is left to hear it."""
 
-    def __init__(self, outcome: o.Complete | o.Failed | None, *, cancel: str | None = None) -> None:
+    def __init__(self, outcome: o.Complete | o.Failed | None, *, cancel: str | None = None, keep: bool = False) -> None:
         self.outcome = outcome
         self.cancel = cancel
+        self.keep = keep
+        """Keep the outcome for a retry, also where the call was cancelled with no leg open."""
 
 
 @types.coroutine
@@ -224,9 +226,9 @@ class Call:
             self._out.append(o.Begin())
             sent = await self._until(o.Sent)
             self._version = sent.protocol_version
-            self._timing.heard_at = self._now
             while True:
                 self.phase = Phase.RUNNING
+                self._timing.heard_at = self._now
                 while not self.outstanding:
                     await self._event()
                 await self._gather()
@@ -356,7 +358,7 @@ class Call:
                     f"The server said nothing for {self._limits.silence:g} s (--timeout); the call was cancelled."
                     " Whether it had an effect is unknown."
                 )
-                raise _Over(_failed(message), cancel="The server was silent for too long.")
+                raise _Over(_failed(message), cancel="The server was silent for too long.", keep=True)
             case Overdue.LEG:
                 self._settle(o.InputRequired({}, self.step, self._timing.parked(self._now)))
 
@@ -412,7 +414,7 @@ class Call:
             else:
                 self._out.append(o.Refuse(ask, NO_ANSWER, NO_ANSWER_MESSAGE))
         self.phase = Phase.DONE
-        if over.outcome is not None and (over.cancel is None or self._legs):
+        if over.outcome is not None and (over.cancel is None or self._legs or over.keep):
             self.outcome = over.outcome
             self._settle(over.outcome)
         else:

@@ -54,7 +54,8 @@ class Group:
         deprecations: Deprecations,
         open_session: Callable[[Group], None],
         arm: Callable[[Group, float], None],
-        lost: Callable[[Session], None],
+        lost: Callable[[Group, Session], None],
+        spawn: Callable[..., None],
     ) -> None:
         self.server = server
         self.principal = principal
@@ -62,7 +63,7 @@ class Group:
         self.deprecations = deprecations
         self.attribution = Attribution(knowledge, max_sessions=server.limits.max_sessions, strict=server.strict)
         self.roots = Roots(server.limits.roots_age)
-        self.listening = Listening(self)
+        self.listening = Listening(self, spawn)
         self.tools: dict[str, dict[str, Any]] | None = None
         """``inputSchema`` by tool name; None until fetched."""
         self.task_tools: frozenset[str] = frozenset()
@@ -139,7 +140,7 @@ class Group:
                 self._judge(session, channel, ask)
         if self.level is not None and "logging" in session.capabilities:
             session.send("logging/setLevel", {"level": self.level}, _ignore)
-        self.listening.session_opened()
+        self.listening.session_opened(session)
         self._wake()
 
     def _answer_early(self, session: Session) -> bool:
@@ -174,6 +175,7 @@ class Group:
         channel = self.channels.pop(session, None)
         if channel is not None:
             self.carry_out(self.attribution.close_channel(channel, time.monotonic()))
+            self.listening.session_gone(session)
 
     # -- what errands want --------------------------------------------------------------------------------------------
 
@@ -399,7 +401,7 @@ class Group:
             self.carry_out(self.attribution.ghost_ended(run, time.monotonic()))
 
     def lost(self, session: Session, reason: str) -> None:
-        self._lost(session)
+        self._lost(self, session)
         self._early.pop(session, None)
         for ask in [ask for ask, on in self._asked_on.items() if on is session]:
             ask.open = False

@@ -8,19 +8,23 @@ unsubscribed after the last, and subscribed again when a lost session has been r
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from legacy.errors import SessionClosed
 from legacy.messages import Reply, Result
+from legacy.session import Session
 from modern import listen
 from modern.envelope import Request
+from modern.errors import ProtocolError
 from modern.serving import Leg
 
 if TYPE_CHECKING:
     from bridge.group import Group
 
+CHANGES = tuple(f"notifications/{what}/list_changed" for what in ("tools", "prompts", "resources"))
 PATIENCE = 10.0
 """Seconds that the server gets to take up a subscription."""
 
@@ -28,13 +32,19 @@ PATIENCE = 10.0
 class Listening:
     """The open streams of one group.
 
-    Invariant: ``_wanted`` counts, for each URI, the open streams that were acknowledged for it.
+    Invariant: ``_wanted`` counts, for each URI, the open streams that were acknowledged for it; the server of
+    ``_holder`` has been told of each.
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, spawn: Callable[..., None]) -> None:
         self._group = group
+        self._spawn = spawn
         self._streams: dict[object, tuple[listen.Filter, str | int, Leg]] = {}
         self._wanted: Counter[str] = Counter()
+        self._holder: Session | None = None
+        self._one_by_one = anyio.Lock()
+        """Two streams that want the same URI subscribe it once, and in order with its unsubscription."""
+        self._restoring = False
 
     def __bool__(self) -> bool:
         return bool(self._streams)
@@ -47,8 +57,7 @@ class Listening:
         key = object()
         try:
             for uri in honoured.resources:
-                if self._wanted[uri] or await self._subscribe(uri):
-                    self._wanted[uri] += 1
+                if await self._take(uri):
                     taken.append(uri)
             honoured = honoured.only(taken)
             leg.notify(listen.ACKNOWLEDGED, listen.acknowledgement(request.id, honoured))
@@ -69,24 +78,69 @@ class Listening:
             if filter_.admits(method, params):
                 leg.notify(method, listen.stamped(stream, params))
 
-    def session_opened(self) -> None:
-        """A session was opened: the first of a group that lost its only one has to be told what is wanted."""
-        if len(self._group.channels) == 1:
-            for uri in self._wanted:
-                self._send("resources/subscribe", uri)
+    # -- sessions that come and go ------------------------------------------------------------------------------------
 
-    async def _subscribe(self, uri: str) -> bool:
-        session = await self._group.ready()
-        return isinstance(await session.request("resources/subscribe", {"uri": uri}, timeout=PATIENCE), Result)
+    def session_opened(self, session: Session) -> None:
+        """The session takes over what one that was lost had subscribed."""
+        if self._holder is None:
+            self._hand_over(session)
+
+    def session_gone(self, session: Session) -> None:
+        """The session has ended; nothing may be missed for that while a stream is open."""
+        if session is not self._holder:
+            return
+        self._holder = None
+        if (other := self._group.primary) is not None:
+            self._hand_over(other)
+        elif self and not self._restoring:
+            self._restoring = True
+            self._spawn(self._restore)
+
+    def _hand_over(self, session: Session) -> None:
+        self._holder = session
+        for uri in self._wanted:
+            self._send("resources/subscribe", uri)
+        # Whatever changed meanwhile nobody has told us: let every client look for itself.
+        for method in CHANGES:
+            self.publish(method, {})
+        for uri in self._wanted:
+            self.publish(listen.UPDATED, {"uri": uri})
+
+    async def _restore(self) -> None:
+        """Have a session again, as long as anybody listens."""
+        pause = 1.0
+        try:
+            while self:
+                try:
+                    await self._group.ready()
+                    return
+                except ProtocolError:
+                    await anyio.sleep(pause)
+                    pause = min(2 * pause, 30.0)
+        finally:
+            self._restoring = False
+
+    # -- resources ----------------------------------------------------------------------------------------------------
+
+    async def _take(self, uri: str) -> bool:
+        """Count one more stream for a URI, after the server was told of it; whether the server took it."""
+        async with self._one_by_one:
+            if not self._wanted[uri]:
+                session = self._holder or await self._group.ready()
+                self._holder = session
+                reply = await session.request("resources/subscribe", {"uri": uri}, timeout=PATIENCE)
+                if not isinstance(reply, Result):
+                    return False
+            self._wanted[uri] += 1
+            return True
 
     def _send(self, method: str, uri: str) -> None:
-        session = self._group.primary
-        if session is None:
+        if self._holder is None:
             return
         try:
-            session.send(method, {"uri": uri}, _unheard)
+            self._holder.send(method, {"uri": uri}, _unheard)
         except SessionClosed:
-            return  # its replacement is told by `session_opened`
+            return  # `session_gone` sees to it
 
 
 def _unheard(reply: Reply) -> None:

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import anyio
 import anyio.abc
 
+from bridge.backoff import Backoff
 from bridge.deprecation import Deprecations, features_of
 from bridge.group import Group
 from bridge.knowledge import Knowledge
@@ -32,45 +33,8 @@ log = logging.getLogger("mrtr.pool")
 
 SHORT_LIFE = 10.0
 """A session that ends sooner than this counts as a failed start."""
-FREE_FAILURES = 2
-"""Failed starts in a row that are tried again at once."""
-LONGEST_PAUSE = 30.0
-ONE_CAUSE = 0.5
-"""Seconds within which several sessions that end have most likely ended for one reason."""
 WORTH_WAITING = 2.0
 """Seconds until the next start that a call waits for rather than being refused."""
-
-
-class Backoff:
-    """Keeps a server that keeps dying from being started in a tight loop."""
-
-    __slots__ = ("_failures", "_last", "_until")
-
-    def __init__(self) -> None:
-        self._failures = 0
-        self._until = 0.0
-        self._last = ""
-
-    def failed(self, why: str, now: float) -> None:
-        self._failures += 1
-        self._last = why
-        over = self._failures - FREE_FAILURES
-        if over > 0:
-            self._until = now + min(0.5 * 2 ** (over - 1), LONGEST_PAUSE)
-
-    def succeeded(self) -> None:
-        self._failures = 0
-        self._until = 0.0
-
-    def pause(self, now: float) -> float:
-        return self._until - now
-
-    def refusal(self, now: float) -> str | None:
-        """Why no start is tried now, or None."""
-        if now >= self._until:
-            return None
-        wait = max(1.0, self._until - now)
-        return f"{self._last} It failed {self._failures} times in a row; the next start is tried in {wait:.0f} s."
 
 
 class Pool:
@@ -86,10 +50,12 @@ class Pool:
         self.deprecations = Deprecations(server.target.name)
         self.groups: dict[tuple[str, Profile], Group] = {}
         self._tasks = tasks
-        self._backoff = Backoff()
+        self._starts = Backoff()
+        """Starts that failed, whoever wanted them."""
+        self._ends: dict[str, Backoff] = {}
+        """Sessions that ended too soon, by principal: what one does to its sessions is no other's misfortune."""
         self._timers: dict[Group, tuple[float, asyncio.TimerHandle]] = {}
         self._sessions = 0
-        self._lost_at = 0.0
         self._opened_at: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
 
     def group(self, principal: str, profile: Profile) -> Group:
@@ -98,7 +64,15 @@ class Pool:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = Group(
-                self.server, key[0], profile, self.knowledge, self.deprecations, self._open_soon, self._arm, self._lost
+                self.server,
+                key[0],
+                profile,
+                self.knowledge,
+                self.deprecations,
+                self._open_soon,
+                self._arm,
+                self._lost,
+                self.spawn,
             )
         return group
 
@@ -120,7 +94,7 @@ class Pool:
         except ProtocolError as error:
             group.start_failed(error)
         except LegacyError as error:
-            self._backoff.failed(str(error), time.monotonic())
+            self._starts.failed(str(error), time.monotonic())
             log.error("%s", error, extra={"server": self.server.target.name})
             group.start_failed(ProtocolError(INTERNAL_ERROR, str(error)))
         except Exception as error:
@@ -130,14 +104,16 @@ class Pool:
             )
 
     async def _start(self, group: Group) -> Session:
-        if 0 < (pause := self._backoff.pause(time.monotonic())) <= WORTH_WAITING:
-            await anyio.sleep(pause)
-        if (why := self._backoff.refusal(time.monotonic())) is not None:
-            raise ProtocolError(INTERNAL_ERROR, why)
+        for backoff in (self._starts, self._ends.get(group.principal)):
+            if backoff is not None and 0 < (pause := backoff.pause(time.monotonic())) <= WORTH_WAITING:
+                await anyio.sleep(pause + 0.01)  # a timer may fire a little early
+            if backoff is not None and (why := backoff.refusal(time.monotonic())) is not None:
+                raise ProtocolError(INTERNAL_ERROR, why)
         declared = group.profile.to_legacy()
         self._sessions += 1
         label = f"{self.server.target.name}#{self._sessions}"
         session: Session = await self._tasks.start(partial(self._run, group, label, declared))
+        self._starts = Backoff()
         self.deprecations.negotiated(label, features_of(declared, session.capabilities))
         self._opened_at[session] = time.monotonic()
         log.info("session %s is open (protocol %s)", label, session.protocol_version)
@@ -166,7 +142,7 @@ class Pool:
                 raise
             log.error("session %s ended by a fault of the bridge", label, exc_info=error)
 
-    def _lost(self, session: Session) -> None:
+    def _lost(self, group: Group, session: Session) -> None:
         """A process that ended by itself soon after its start is started again more and more slowly. (A session that an
         HTTP server has forgotten says nothing about how the next one will fare.)"""
         now = time.monotonic()
@@ -174,10 +150,10 @@ class Pool:
         if self.server.target.url is not None:
             return
         if life >= SHORT_LIFE:
-            self._backoff.succeeded()
-        elif now - self._lost_at > ONE_CAUSE:
-            self._backoff.failed(f"{session.ended_because} It had run for {life:.1f} s.", now)
-        self._lost_at = now
+            self._ends.pop(group.principal, None)
+        else:
+            ends = self._ends.setdefault(group.principal, Backoff())
+            ends.failed(f"{session.ended_because} It had run for {life:.1f} s.", now, one_cause=True)
 
     async def _make_room(self, group: Group) -> None:
         limits = self.server.limits

@@ -104,6 +104,7 @@ class Bridge:
         session = await group.ready()
         tools: dict[str, dict[str, Any]] = {}
         task_tools: set[str] = set()
+        seen: set[str] = set()
         cursor: str | None = None
         with anyio.move_on_after(TOOLS_PATIENCE):
             while "tools" in session.capabilities:
@@ -111,14 +112,18 @@ class Bridge:
                 reply = await session.request("tools/list", params, timeout=TOOLS_PATIENCE)
                 if not isinstance(reply, Result):
                     break
-                for tool in reply.value.get("tools", ()):
-                    if isinstance(tool, dict) and isinstance(schema := tool.get("inputSchema"), dict):
-                        tools[tool.get("name", "")] = schema
-                        if must_be_task(tool):
-                            task_tools.add(tool.get("name", ""))
+                listed = reply.value.get("tools")
+                for tool in listed if isinstance(listed, list) else ():
+                    if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
+                        continue
+                    schema = tool.get("inputSchema")
+                    tools[name] = schema if isinstance(schema, dict) else {}
+                    if must_be_task(tool):
+                        task_tools.add(name)
                 cursor = reply.value.get("nextCursor")
-                if not isinstance(cursor, str) or not cursor:
+                if not isinstance(cursor, str) or cursor in seen:
                     break
+                seen.add(cursor)
         group.tools, group.task_tools = tools, frozenset(task_tools)
 
     # -- calls --------------------------------------------------------------------------------------------------------
@@ -126,7 +131,8 @@ class Bridge:
     async def _serve_call(self, request: Request, leg: Leg) -> dict[str, Any]:
         profile = self._profile(request)
         waiting = OpenLeg(request, leg, self._loop)
-        if request.params.get("requestState") is not None:
+        params = request.params
+        if params.get("requestState") is not None or ("requestState" in params and "inputResponses" in params):
             live = self._resume(request, waiting, profile)
         else:
             group = self.pool.group(request.principal, profile)
@@ -302,11 +308,15 @@ class Bridge:
         """End the subscription streams gracefully [basic/patterns/subscriptions, Graceful Closure]."""
         self._closing.set()
 
+    def give_up(self) -> None:
+        """Fail what still runs, so that every open leg gets an answer before the process ends."""
+        for live in list(self._live):
+            live.give_up("The bridge is shutting down; whether the call had an effect is unknown.")
+
     async def close(self) -> None:
         """End subscription streams, cancel what is suspended, end every session."""
         self.stop_listening()
-        for live in list(self._live):
-            live.give_up("The bridge is shutting down.")
+        self.give_up()
         await self.pool.close()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+_ID = re.compile(rb'"id"\s*:\s*"?([0-9]{1,15})"?\s*[,}]')
 _BOM = b"\xef\xbb\xbf"
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -53,10 +54,18 @@ def printable(data: bytes | str, most: int = 4096) -> str:
 
 
 def describe(line: bytes) -> str:
-    """A stray line of a message channel, for the log at debug; only its size if it was meant to be a message."""
-    if b'"jsonrpc"' in line:
-        return f"{len(line)} bytes that look like a damaged message"
+    """A stray line of a message channel, for the log at debug; only its size if it may be part of a message."""
+    if b'"' in line:
+        return f"{len(line)} bytes that may be a damaged message, or a part of one"
     return repr(printable(line, 200))
+
+
+def answered_id(line: bytes) -> int | None:
+    """The request of ours that a line which cannot be read seems to answer."""
+    if b'"jsonrpc"' not in line or b'"method"' in line:
+        return None
+    found = _ID.search(line)
+    return int(found[1]) if found is not None else None
 
 
 def blame(error: BaseException) -> str:

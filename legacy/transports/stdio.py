@@ -25,7 +25,7 @@ from legacy.targets import Limits, StdioTarget
 from legacy.transports.base import Ping, Receiver
 from legacy.transports.process import Child, ending
 from legacy.transports.watchdog import Watchdog
-from legacy.wire import decode, describe, encode, messages, printable
+from legacy.wire import answered_id, decode, describe, encode, messages, printable
 
 _STDERR_LINE = 4096
 _STDERR_KEPT = 20
@@ -188,6 +188,9 @@ class StdioTransport(asyncio.SubprocessProtocol):
         found = messages(value)
         for message in found:
             self._receiver.received(message)
+        if not found and (request_id := answered_id(line)) is not None:
+            why = f"The server {self._name!r} answered with a message that cannot be read."
+            self._receiver.request_lost(request_id, why, processed=True)
         if not found or (isinstance(value, list) and len(found) < len(value)):
             self._stray(line)
 

@@ -199,10 +199,10 @@ class StreamableHttpTransport:
         broke = "ended before it answered"
         try:
             async with self._endpoint.open("POST", body) as response:
-                self._undecided.discard(request_id)
                 if not response.is_success:
-                    await self._http_error(response, method, request_id)
+                    await self._http_error(response, method, request_id)  # undecided until its body was read
                     return
+                self._undecided.discard(request_id)
                 if method == "initialize":
                     self._endpoint.session_id = response.headers.get("mcp-session-id")
                 if media_type(response) == ACCEPT_EVENTS:

@@ -65,3 +65,31 @@ def test_a_cursor_of_a_lost_session_is_refused() -> None:
     assert cursors.open(sealed, session="s#1", principal="p", method="tools/list") == "next"
     with pytest.raises(ProtocolError):
         cursors.open(sealed, session="s#2", principal="p", method="tools/list")
+
+
+ODD_TOOLS = """
+import json, sys
+TOOLS = json.loads(sys.argv[1])
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m:
+        continue
+    if m["method"] == "initialize":
+        r = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "o", "version": ""}}
+    elif m["method"] == "tools/list":
+        r = {"tools": TOOLS, "nextCursor": "again and again"}
+    else:
+        r = {"content": []}
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tools", ["null", "5", '[{"name": ["x"]}, 7]', "[]"])
+async def test_an_odd_list_of_tools_spoils_no_call(tools: str) -> None:
+    async with bridged(sys.executable, "-c", ODD_TOOLS, tools) as bridge:
+        client = Client(bridge)
+        request = client.request("tools/call", {"name": "x", "arguments": {"a": 1}})
+        await bridge.learn_tools(request)
+        assert bridge.mirrored_parameters(request) == {}
+        assert (await client.call("x", a=1))["content"] == []

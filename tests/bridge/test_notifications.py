@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +16,19 @@ import pytest
 
 from bridge.serving import Bridge
 from modern.listen import ACKNOWLEDGED, SUBSCRIPTION_ID_KEY
-from tests.bridge.harness import ACCEPT, Client, Journal, Leg, Result, bridged, only_group, text, until, usual_answer
+from tests.bridge.harness import (
+    ACCEPT,
+    Client,
+    Journal,
+    Leg,
+    Result,
+    bridged,
+    only_group,
+    refused,
+    text,
+    until,
+    usual_answer,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -305,17 +319,33 @@ async def test_resources_are_subscribed_once_and_unsubscribed_after_the_last(jou
         assert len(journal.messages("resources/unsubscribe")) == 1
 
 
-async def test_a_restarted_server_is_subscribed_again(journal: Journal) -> None:
+async def test_a_server_that_dies_is_started_and_subscribed_again_and_the_gap_is_told(journal: Journal) -> None:
+    told = [CHANGES["toolsListChanged"], "notifications/resources/updated"]
     async with (
         bridged(env=journal.env) as bridge,
         listening(bridge, resourceSubscriptions=["asker://plain"], toolsListChanged=True) as stream,
     ):
-        client = Client(bridge)
         with pytest.raises(Exception, match="exited"):
-            await client.call("die_now")
-        await announce_everything(client)
-        assert stream.methods()[1:] == [CHANGES["toolsListChanged"], "notifications/resources/updated"]
+            await Client(bridge).call("die_now")
+        await until(lambda: stream.methods()[1:] == told)  # though nobody calls
         assert len(journal.messages("resources/subscribe")) == 2
+        await announce_everything(Client(bridge))
+        assert stream.methods()[3:] == told
+
+
+async def test_when_the_subscribed_session_dies_another_takes_its_subscriptions_over(journal: Journal) -> None:
+    async with bridged(env=journal.env) as bridge, listening(bridge, resourceSubscriptions=["asker://plain"]) as stream:
+        client = Client(bridge)
+        asked = await client.call("ask_once")
+        await client.call("slow", seconds=0.01)  # on a second session, since the first has a suspended asker
+        group = next(iter(bridge.pool.groups.values()))
+        assert len(group.channels) == 2
+        os.kill(journal.pids()[0], signal.SIGKILL)
+        await until(lambda: len(group.channels) == 1)
+        await until(lambda: stream.methods()[1:] == ["notifications/resources/updated"])
+        assert len(journal.messages("resources/subscribe")) == 2
+        error = await refused(client.retry("ask_once", asked["requestState"], {"elicit-1": ACCEPT}))
+        assert "SIGKILL" in error.message
 
 
 async def test_another_principals_changes_do_not_reach_a_stream() -> None:

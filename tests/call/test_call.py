@@ -305,6 +305,17 @@ def test_a_server_that_takes_its_ask_back_goes_on_and_the_retry_waits_for_it() -
     play >> replies("without") << "b: complete without"
 
 
+def test_the_time_for_which_it_was_suspended_is_no_silence_of_a_server_that_takes_its_ask_back() -> None:
+    play = suspended(silence=10) >> after(30) >> withdraws("x") << "resume"
+    play >> after(9) >> retry("b", 1, elicit_1=ACCEPT) >> replies("without") << "b: complete without"
+
+
+def test_a_call_that_dies_of_silence_with_no_leg_open_keeps_its_error_for_the_retry() -> None:
+    play = suspended(silence=10) >> withdraws("x") << "resume"
+    play >> after(10) << "cancel"
+    play >> retry("b", 1, elicit_1=ACCEPT) << "b: error -32603"
+
+
 def test_a_server_that_dies_while_suspended_fails_the_retry() -> None:
     play = suspended() >> dies << "answer x cancel"
     play >> retry("b", 1, elicit_1=ACCEPT) << "b: error -32603"
