@@ -76,6 +76,7 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                     allowed_hosts=options.allowed_hosts,
                     allowed_origins=options.allowed_origins,
                     identify=options.identify,
+                    trouble=bridge.trouble,
                 ),
             )
             config = uvicorn.Config(

@@ -94,6 +94,11 @@ class Group:
         return next(iter(self.channels), None)
 
     @property
+    def failure(self) -> ProtocolError | None:
+        """Why the last start failed, if it did."""
+        return self._failure
+
+    @property
     def idle(self) -> bool:
         return not self._runs and not self._asked_on and self.attribution.is_idle and not self.listening
 

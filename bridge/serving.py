@@ -295,14 +295,20 @@ class Bridge:
             del self._forget_at[call_id]
             self._calls.pop(call_id, None)
 
-    async def ready(self) -> None:
-        """Until every session that is being started is ready or has failed."""
+    async def ready(self) -> str | None:
+        """Wait until every session that is being started is ready or has failed; see `trouble`."""
         for group in list(self.pool.groups.values()):
             if group.opening:
                 try:
                     await group.ready()
                 except ProtocolError as error:
                     log.debug("not ready: %s", error.message)
+        return self.trouble()
+
+    def trouble(self) -> str | None:
+        """Why the server could not be started last, as long as it has not been since."""
+        failures = [group.failure for group in self.pool.groups.values() if group.failure is not None]
+        return failures[-1].message if failures and not any(g.channels for g in self.pool.groups.values()) else None
 
     def stop_listening(self) -> None:
         """End the subscription streams gracefully [basic/patterns/subscriptions, Graceful Closure]."""

@@ -20,3 +20,10 @@ def internal_error(method: str, fault: BaseException) -> ProtocolError:
     where = "\n".join(f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames)
     log.error("serving %s failed with %s\n%s", method, type(fault).__qualname__, where)
     return ProtocolError(INTERNAL_ERROR, "Internal error: the bridge failed to serve this request; its log says where.")
+
+
+def because(error: ProtocolError, trouble: str | None) -> ProtocolError:
+    """The error, with what is wrong besides said first: some clients show nothing but their last error."""
+    if trouble is None:
+        return error
+    return ProtocolError(error.code, f"{trouble} ({error.message})", error.data, status=error.status)

@@ -24,7 +24,7 @@ from modern.errors import (
     UNSUPPORTED_PROTOCOL_VERSION,
     ProtocolError,
 )
-from modern.faults import internal_error
+from modern.faults import because, internal_error
 from modern.headers import PREFIX, MirrorCache, check_parameters, collect
 from modern.http_admission import Admission, Headers, Refusal, preflight
 from modern.http_body import Readers
@@ -55,6 +55,10 @@ def _anonymous(headers: Mapping[str, str]) -> str | None:
     return "anonymous"
 
 
+def _none() -> str | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
     """What an operator may set; times in seconds."""
@@ -71,6 +75,9 @@ class HttpSettings:
     """Origins whose pages may call us; ``*`` for any."""
     identify: Callable[[Mapping[str, str]], str | None] = _anonymous
     """From the headers (names in lower case) to the principal; None: 401."""
+    trouble: Callable[[], str | None] = _none
+    """What keeps requests from being served at present. A client that was refused for it comes with ``initialize``
+    next, and shows its user only what that is answered with."""
     keep_alive: float = 15.0
     """Between comments on a quiet event stream."""
     silence_before_sse: float = 5.0
@@ -121,6 +128,8 @@ class HttpFace:
             body = decode(data, self._settings.max_depth)
             message = read(body, headers)
         except ProtocolError as error:
+            if isinstance(body, dict) and body.get("method") == "initialize":
+                error = because(error, self._settings.trouble())
             await _send_error(send, read_id(body), error, cors)
             return
         if isinstance(message, Notification):

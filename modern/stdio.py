@@ -23,7 +23,7 @@ import anyio
 from modern.backlog import Backlog, Verdict
 from modern.envelope import Notification, read, read_id
 from modern.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
-from modern.faults import internal_error, log
+from modern.faults import because, internal_error, log
 from modern.lines import MAX_LINE, Lines
 from modern.pipes import Sink, Source, as_found, kept_clean, open_sink, open_source
 from modern.serving import Handler
@@ -44,7 +44,7 @@ class StdioSettings:
     """Notifications of one request that may wait for a client that reads slowly."""
     max_unsent: int = 8 * 1024 * 1024
     """Bytes that may wait for the client before nothing more is read from it."""
-    ready: Callable[[], Awaitable[None]] | None = None
+    ready: Callable[[], Awaitable[str | None]] | None = None
     """Awaited before ``initialize`` is refused: a client that gave up on a slow probe comes with it next, and probes
     again only after that refusal."""
     end_within: float = 5.0
@@ -273,9 +273,8 @@ class _Face:
             self.source.resume()
 
 
-async def _refuse_when_ready(ready: Callable[[], Awaitable[None]], error: ProtocolError) -> dict[str, Any]:
-    await ready()
-    raise error
+async def _refuse_when_ready(ready: Callable[[], Awaitable[str | None]], error: ProtocolError) -> dict[str, Any]:
+    raise because(error, await ready())
 
 
 def _invalid(say: str) -> ProtocolError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import anyio
 import pytest
 
 from bridge.state import FROZEN_MESSAGE
+from modern.errors import ProtocolError
 from tests.bridge.harness import (
     ACCEPT,
     Client,
@@ -620,3 +622,14 @@ async def test_a_server_that_cannot_start_is_named() -> None:
         error = await refused(Client(bridge).call("echo"))
     assert error.code == -32603
     assert "no-such-command-anywhere" in error.message
+
+
+async def test_what_keeps_the_server_from_starting_is_known_until_it_starts() -> None:
+    async with bridged(sys.executable, "-c", "import sys; sys.exit(3)") as bridge:
+        assert await bridge.ready() is None
+        with pytest.raises(ProtocolError, match="exited with code 3"):
+            await Client(bridge).send("server/discover")
+        assert "exited with code 3" in (await bridge.ready() or "")
+    async with bridged() as bridge:
+        await Client(bridge).send("server/discover")
+        assert await bridge.ready() is None

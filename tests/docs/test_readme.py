@@ -195,12 +195,18 @@ def discover(words: Sequence[str]) -> dict[str, dict[str, dict[str, dict[str, st
     return answer
 
 
+def said_the_answer(output: str) -> None:
+    """The client was asked, and the result that it prints holds what it answered."""
+    lines = output.splitlines()
+    assert any(line.startswith("asked: ") for line in lines)
+    assert ANSWERED in lines
+    assert "- Name: Ada" in lines
+
+
 def test_the_python_client_is_asked_and_gets_its_result(serving: Serving, tmp_path: Path) -> None:
     script = tmp_path / "client.py"
     script.write_text(over_http(example(README, "python"), serving), encoding="utf-8")
-    asked, answered = run([sys.executable, str(script)]).splitlines()
-    assert asked.startswith("asked: ")
-    assert answered == ANSWERED
+    said_the_answer(run([sys.executable, str(script)]))
 
 
 def test_the_python_client_works_over_stdio(tmp_path: Path) -> None:
@@ -211,15 +217,13 @@ def test_the_python_client_works_over_stdio(tmp_path: Path) -> None:
     whole = whole.replace("async def main()", f"{server}\n\nasync def main()")
     script = tmp_path / "client.py"
     script.write_text(whole.replace('Client("http://127.0.0.1:8000/mcp", ', "Client(server, "), encoding="utf-8")
-    assert run([sys.executable, str(script)], where()).splitlines()[-1] == ANSWERED
+    said_the_answer(run([sys.executable, str(script)], where()))
 
 
 def test_the_typescript_client_is_asked_and_gets_its_result(serving: Serving, node_project: Path) -> None:
     script = node_project / "client.mjs"
     script.write_text(over_http(example(README, "typescript"), serving), encoding="utf-8")
-    asked, answered = run([node(), str(script)]).splitlines()
-    assert asked.startswith("asked: ")
-    assert answered == ANSWERED
+    said_the_answer(run([node(), str(script)]))
 
 
 def test_the_typescript_client_works_over_stdio(node_project: Path) -> None:
@@ -233,7 +237,7 @@ def test_the_typescript_client_works_over_stdio(node_project: Path) -> None:
         + whole.replace("await client.connect(", f"{transport}await client.connect(").replace(target, "transport"),
         encoding="utf-8",
     )
-    assert run([node(), str(script)], where()).splitlines()[-1] == ANSWERED
+    said_the_answer(run([node(), str(script)], where()))
 
 
 def over_http(code: str, serving: Serving) -> str:

@@ -165,6 +165,20 @@ async def test_an_id_in_use_is_refused_and_free_again_after_its_end() -> None:
         assert (await peer.get())["result"] == DONE
 
 
+async def test_the_refusal_of_initialize_begins_with_what_is_wrong_besides() -> None:
+    """A client that could not be served falls back to it, and shows nothing but this."""
+
+    async def ready() -> str:
+        return "The server 'x' exited with code 1."
+
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+    async with serving(Acting(), StdioSettings(ready=ready)) as peer:
+        await peer.send(body)
+        error = (await peer.get())["error"]
+        assert error["code"] == -32022
+        assert error["message"].startswith("The server 'x' exited with code 1. (")
+
+
 async def test_initialize_is_refused_with_the_versions_once_the_session_is_ready() -> None:
     gate = asyncio.Event()
 
