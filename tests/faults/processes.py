@@ -122,7 +122,7 @@ def until(condition: Callable[[], Any], seconds: float = 8) -> Any:
 class Bridge:
     """One process of the program, and what a client needs to talk to it."""
 
-    def __init__(self, face: str, pids: Path, *arguments: str, env: dict[str, str]) -> None:
+    def __init__(self, face: str, pids: Path, *arguments: str, env: dict[str, str], reads: bool = True) -> None:
         self.face = face
         self.seen: set[int] = set()
         self.stderr: list[str] = []
@@ -139,7 +139,8 @@ class Bridge:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._readers = [threading.Thread(target=target, daemon=True) for target in (self._read, self._read_log)]
+        targets = (self._read, self._read_log) if reads else (self._read_log,)
+        self._readers = [threading.Thread(target=target, daemon=True) for target in targets]
         for reader in self._readers:
             reader.start()
 
@@ -285,10 +286,12 @@ def post_raw(port: int, body: bytes, fields: dict[str, str] | None = None, *, le
 
 
 @contextmanager
-def running(face: str, folder: Path, *arguments: str, env: dict[str, str] | None = None) -> Iterator[Bridge]:
-    """A bridge for one test; ended as usual if the test has not done it."""
+def running(
+    face: str, folder: Path, *arguments: str, env: dict[str, str] | None = None, reads: bool = True
+) -> Iterator[Bridge]:
+    """A bridge for one test; ended as usual if the test has not done it. Its stdout is read unless told otherwise."""
     pids = folder / "pids"
-    bridge = Bridge(face, pids, *arguments, env={"RUDE_PIDS": str(pids), **(env or {})})
+    bridge = Bridge(face, pids, *arguments, env={"RUDE_PIDS": str(pids), **(env or {})}, reads=reads)
     try:
         yield bridge
         if bridge.process.poll() is None:
