@@ -130,6 +130,7 @@ class Bridge:
         self._ids = itertools.count(1)
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._early: dict[Any, Json] = {}
+        self._open: list[socket.socket] = []
         passed = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
         words = ["stdio"] if face == "stdio" else ["serve", "--port", "0"]
         self.process = subprocess.Popen(
@@ -200,8 +201,11 @@ class Bridge:
             reader.join(5)
         assert "Traceback" not in self.log, self.log
         assert "fault of" not in self.log, self.log
+        assert "Exception in" not in self.log, self.log
 
     def kill(self) -> None:
+        for connection in self._open:
+            connection.close()
         for pid in {self.process.pid, *self.look(), *self.server_pids()}:
             if alive(pid):
                 os.kill(pid, signal.SIGKILL)
@@ -256,12 +260,12 @@ class Bridge:
         """Another call is answered as if nothing had been."""
         assert text(self.call("echo", text="still here")) == "still here"
 
-    def begin(self, message: Json) -> socket.socket | None:
-        """Send a request without waiting for its answer; over HTTP, the connection that it went by."""
+    def begin(self, message: Json) -> None:
+        """Send a request without waiting for its answer; its client stays."""
         if self.face == "stdio":
             self.send(message)
-            return None
-        return post_raw(self.port, json.dumps(message).encode(), headers(message))
+        else:
+            self._open.append(post_raw(self.port, json.dumps(message).encode(), headers(message)))
 
 
 def response_in(answer: httpx.Response) -> Json:
@@ -274,7 +278,9 @@ def response_in(answer: httpx.Response) -> Json:
     return message
 
 
-def post_raw(port: int, body: bytes, fields: dict[str, str] | None = None, *, length: int | None = None) -> Any:
+def post_raw(
+    port: int, body: bytes, fields: dict[str, str] | None = None, *, length: int | None = None
+) -> socket.socket:
     """POST without reading the answer; ``length``: what the head says of the body."""
     head = "".join(f"{name}: {value}\r\n" for name, value in (fields or {}).items())
     size = len(body) if length is None else length

@@ -82,6 +82,20 @@ def http(tmp_path: Path, journal: Journal) -> Iterator[Bridge]:
         yield bridge
 
 
+@pytest.fixture(scope="module")
+def lasting_stdio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
+    """One process for many tests: what one does to it, the others would notice."""
+    with running("stdio", tmp_path_factory.mktemp("stdio"), "--", *ASKER) as bridge:
+        yield bridge
+
+
+@pytest.fixture(scope="module")
+def lasting_http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
+    """As `lasting_stdio`, by HTTP."""
+    with running("http", tmp_path_factory.mktemp("http"), "--", *ASKER) as bridge:
+        yield bridge
+
+
 # -- stdio: lines ------------------------------------------------------------------------------------------------------
 
 
@@ -105,29 +119,29 @@ def http(tmp_path: Path, journal: Journal) -> Iterator[Bridge]:
     ],
 )
 def test_a_line_that_is_no_message_gets_one_error_without_an_id(
-    stdio: Bridge, line: bytes, code: int, word: str
+    lasting_stdio: Bridge, line: bytes, code: int, word: str
 ) -> None:
-    stdio.write(line + b"\n")
-    said = stdio.next_line()
+    lasting_stdio.write(line + b"\n")
+    said = lasting_stdio.next_line()
     says(said, word, code=code)
     assert "id" not in said
-    stdio.works()
+    lasting_stdio.works()
 
 
-def test_many_lines_of_rubbish_get_an_error_each(stdio: Bridge) -> None:
-    stdio.write(b"rubbish\n" * 1000 + json.dumps(ECHO).encode() + b"\n")
-    found = [stdio.next_line() for _ in range(1001)]
+def test_many_lines_of_rubbish_get_an_error_each(lasting_stdio: Bridge) -> None:
+    lasting_stdio.write(b"rubbish\n" * 1000 + json.dumps(ECHO).encode() + b"\n")
+    found = [lasting_stdio.next_line() for _ in range(1001)]
     assert sum(message.get("error", {}).get("code") == -32700 for message in found) == 1000
     assert [text(message) for message in found if "result" in message] == ["hi"]
 
 
-def test_malformed_notifications_and_answers_to_nothing_asked_for_are_never_fatal(stdio: Bridge) -> None:
-    stdio.write(b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": 7}\n')
-    stdio.write(b'{"jsonrpc": "2.0", "method": "notifications/never-heard-of"}\n')
-    assert stdio.silent()
-    stdio.write(b'{"jsonrpc": "2.0", "id": 5, "result": {}}\n')
-    says(stdio.answer_to(5), "never responses", code=-32600)
-    stdio.works()
+def test_malformed_notifications_and_answers_to_nothing_asked_for_are_never_fatal(lasting_stdio: Bridge) -> None:
+    lasting_stdio.write(b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": 7}\n')
+    lasting_stdio.write(b'{"jsonrpc": "2.0", "method": "notifications/never-heard-of"}\n')
+    assert lasting_stdio.silent()
+    lasting_stdio.write(b'{"jsonrpc": "2.0", "id": 5, "result": {}}\n')
+    says(lasting_stdio.answer_to(5), "never responses", code=-32600)
+    lasting_stdio.works()
 
 
 def test_half_a_line_before_the_end_of_input_is_not_answered(stdio: Bridge) -> None:
@@ -137,18 +151,18 @@ def test_half_a_line_before_the_end_of_input_is_not_answered(stdio: Bridge) -> N
     assert stdio.silent()
 
 
-def test_a_line_in_small_pieces_is_one_message(stdio: Bridge) -> None:
+def test_a_line_in_small_pieces_is_one_message(lasting_stdio: Bridge) -> None:
     line = json.dumps(ECHO).encode() + b"\n"
     for at in range(0, len(line), 16):
-        stdio.write(line[at : at + 16])
+        lasting_stdio.write(line[at : at + 16])
         time.sleep(0.002)
-    assert text(stdio.answer_to(1)) == "hi"
+    assert text(lasting_stdio.answer_to(1)) == "hi"
 
 
-def test_a_line_of_5_mb_is_served(stdio: Bridge) -> None:
+def test_a_line_of_5_mb_is_served(lasting_stdio: Bridge) -> None:
     long = "x" * (5 * MB)
-    assert text(stdio.exchange(plain("long", "echo", text=long))) == long
-    stdio.works()
+    assert text(lasting_stdio.exchange(plain("long", "echo", text=long))) == long
+    lasting_stdio.works()
 
 
 # -- stdio: requests ---------------------------------------------------------------------------------------------------
@@ -162,12 +176,12 @@ def test_an_id_that_is_in_use_is_refused_and_its_first_request_goes_on(stdio: Br
     assert text(stdio.exchange(plain("same", "echo", text="third"))) == "third"
 
 
-def test_two_thousand_requests_at_once_are_all_answered(stdio: Bridge) -> None:
-    stdio.works()
-    stdio.send(*(plain(number, "echo", text=str(number)) for number in range(2000)))
-    found = {(message := stdio.next_line())["id"]: message for _ in range(2000)}
+def test_two_thousand_requests_at_once_are_all_answered(lasting_stdio: Bridge) -> None:
+    lasting_stdio.works()
+    lasting_stdio.send(*(plain(number, "echo", text=str(number)) for number in range(2000)))
+    found = {(message := lasting_stdio.next_line())["id"]: message for _ in range(2000)}
     assert {id: text(message) for id, message in found.items()} == {id: str(id) for id in range(2000)}
-    stdio.works()
+    lasting_stdio.works()
 
 
 def test_cancelling_what_is_not_running_does_nothing(stdio: Bridge, journal: Journal) -> None:
@@ -244,19 +258,19 @@ GOOD = json.dumps(ECHO).encode()
     ],
 )
 def test_what_is_no_request_gets_its_status_and_one_error(
-    http: Bridge, body: bytes, fields: dict[str, str], status: int, code: int, word: str
+    lasting_http: Bridge, body: bytes, fields: dict[str, str], status: int, code: int, word: str
 ) -> None:
-    answer = post(http, body, **fields)
+    answer = post(lasting_http, body, **fields)
     assert answer.status_code == status
     says(answer.json(), word, code=code)
-    http.works()
+    lasting_http.works()
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH"])
-def test_another_method_than_post_is_refused(http: Bridge, method: str) -> None:
-    answer = httpx.request(method, http.url, timeout=PATIENCE)
+def test_another_method_than_post_is_refused(lasting_http: Bridge, method: str) -> None:
+    answer = httpx.request(method, lasting_http.url, timeout=PATIENCE)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-    http.works()
+    lasting_http.works()
 
 
 @pytest.mark.parametrize(
@@ -274,16 +288,16 @@ def test_another_method_than_post_is_refused(http: Bridge, method: str) -> None:
     ],
     ids=["TLS", "rubbish", "header", "length", "negative", "two lengths", "chunks", "version", "long"],
 )
-def test_what_is_not_even_http_gets_an_error_or_the_end_of_the_connection(http: Bridge, raw: bytes) -> None:
-    http.works()
-    with socket.create_connection(("127.0.0.1", http.port), timeout=PATIENCE) as connection:
+def test_what_is_not_even_http_gets_an_error_or_the_end_of_the_connection(lasting_http: Bridge, raw: bytes) -> None:
+    lasting_http.works()
+    with socket.create_connection(("127.0.0.1", lasting_http.port), timeout=PATIENCE) as connection:
         try:
             connection.sendall(raw)
             answer = connection.recv(65536)
         except ConnectionError:
             answer = b""
     assert answer == b"" or 400 <= int(answer.split()[1]) < 600, answer
-    http.works()
+    lasting_http.works()
 
 
 def test_cancelling_by_id_means_nothing_over_http(http: Bridge, journal: Journal) -> None:
@@ -331,10 +345,10 @@ def test_a_client_that_vanishes_while_its_head_is_sent_leaves_nothing(http: Brid
     http.works()
 
 
-def test_a_slow_body_is_waited_for_and_holds_up_nobody(http: Bridge) -> None:
-    with post_raw(http.port, GOOD[:10], headers(ECHO), length=len(GOOD)) as connection:
+def test_a_slow_body_is_waited_for_and_holds_up_nobody(lasting_http: Bridge) -> None:
+    with post_raw(lasting_http.port, GOOD[:10], headers(ECHO), length=len(GOOD)) as connection:
         for at in range(10, len(GOOD), 40):
-            http.works()
+            lasting_http.works()
             connection.sendall(GOOD[at : at + 40])
         assert b'"hi"' in received(connection)
 
@@ -371,9 +385,9 @@ def test_a_hundred_clients_that_vanish_at_once_leave_nothing(http: Bridge, journ
     http.works()
 
 
-def test_clients_that_use_the_same_id_do_not_meet(http: Bridge) -> None:
+def test_clients_that_use_the_same_id_do_not_meet(lasting_http: Bridge) -> None:
     bodies = [plain(1, "echo", text=f"client {number}") for number in range(30)]
-    connections = [post_raw(http.port, json.dumps(body).encode(), headers(body)) for body in bodies]
+    connections = [post_raw(lasting_http.port, json.dumps(body).encode(), headers(body)) for body in bodies]
     for number, connection in enumerate(connections):
         with connection:
             assert f'"client {number}"'.encode() in received(connection)

@@ -41,10 +41,22 @@ from tests.faults.processes import (
 )
 
 faces = pytest.mark.parametrize("face", FACES)
-ends = pytest.mark.parametrize(
-    ("face", "how"),
-    [("stdio", "end of input"), ("stdio", "SIGTERM"), ("stdio", "SIGINT"), ("http", "SIGTERM"), ("http", "SIGINT")],
-)
+full = pytest.mark.full
+stdio_first = pytest.mark.parametrize("face", ["stdio", pytest.param("http", marks=full)])
+"""For what takes long and is mostly the same for both."""
+
+
+def ends(http_too: bool) -> pytest.MarkDecorator:
+    """Each way to end each face; all of them in the full run only, and HTTP's too where it takes its whole grace."""
+    ways = {
+        ("stdio", "end of input"): False,
+        ("stdio", "SIGTERM"): True,
+        ("stdio", "SIGINT"): True,
+        ("http", "SIGTERM"): not http_too,
+        ("http", "SIGINT"): True,
+    }
+    cases = [pytest.param(*way, marks=[full] if late else []) for way, late in ways.items()]
+    return pytest.mark.parametrize(("face", "how"), cases)
 
 
 @contextmanager
@@ -64,7 +76,7 @@ def test_a_server_that_exits_at_once_fails_every_call_with_its_exit_code(face: s
         assert "rude: I am off" in bridge.log
 
 
-@faces
+@stdio_first
 def test_a_server_that_keeps_exiting_is_not_started_again_and_again(face: str, tmp_path: Path) -> None:
     with behind(face, tmp_path, "exits-at-once") as bridge:
         began = time.monotonic()
@@ -115,7 +127,7 @@ async def test_a_server_that_is_never_ready_fails_the_call_when_its_time_to_star
         until(lambda: not any(map(alive, map(int, (tmp_path / "pids").read_text().split()))))
 
 
-@pytest.mark.full
+@full
 @faces
 @pytest.mark.parametrize("habit", ["mute", "rubbish"])
 def test_a_server_that_is_never_ready_fails_the_call_within_a_minute(face: str, habit: str, tmp_path: Path) -> None:
@@ -123,8 +135,8 @@ def test_a_server_that_is_never_ready_fails_the_call_within_a_minute(face: str, 
         says(bridge.call("echo", text="x", within=80), "was not ready within 60 s")
 
 
-@ends
-@pytest.mark.parametrize("habit", ["mute", "rubbish"])
+@ends(http_too=False)
+@pytest.mark.parametrize("habit", ["mute", pytest.param("rubbish", marks=full)])
 def test_the_program_ends_in_time_while_a_server_is_not_ready(face: str, how: str, habit: str, tmp_path: Path) -> None:
     with behind(face, tmp_path, habit) as bridge:
         bridge.begin(tool_call(1, "echo", text="x"))
@@ -228,7 +240,7 @@ def test_a_server_that_dies_fails_every_call_that_runs_on_it(face: str, tmp_path
 # -- servers that do not want to end -----------------------------------------------------------------------------------
 
 
-@ends
+@ends(http_too=True)
 @pytest.mark.parametrize("habit", ["ignores-sigterm", "leaves-child"])
 def test_no_process_outlives_the_program(face: str, how: str, habit: str, tmp_path: Path) -> None:
     with behind(face, tmp_path, habit) as bridge:
@@ -238,7 +250,7 @@ def test_no_process_outlives_the_program(face: str, how: str, habit: str, tmp_pa
         bridge.end(how)
 
 
-@ends
+@ends(http_too=False)
 def test_the_program_ends_in_time_while_calls_run_and_wait(face: str, how: str, tmp_path: Path) -> None:
     with running(face, tmp_path, "--", *ASKER) as bridge:
         assert bridge.call("ask_once")["result"]["resultType"] == "input_required"
@@ -247,7 +259,28 @@ def test_the_program_ends_in_time_while_calls_run_and_wait(face: str, how: str, 
         bridge.end(how)
 
 
-@faces
+@pytest.mark.parametrize(
+    ("habit", "method"),
+    [
+        ("mute", "tools/call"),
+        ("mute-after-handshake", "tools/list"),
+        pytest.param("mute", "tools/list", marks=full),
+        pytest.param("mute", "server/discover", marks=full),
+        pytest.param("mute-after-handshake", "tools/call", marks=full),
+    ],
+)
+def test_what_still_runs_when_the_program_is_told_to_end_is_answered_over_http(
+    habit: str, method: str, tmp_path: Path
+) -> None:
+    with running("http", tmp_path, "--", *RUDE, habit) as bridge, ThreadPoolExecutor() as pool:
+        waiting = pool.submit(bridge.exchange, request(method, 1, {"name": "echo"} if method == "tools/call" else {}))
+        until(bridge.server_pids)
+        time.sleep(0.5)
+        bridge.end()
+        says(waiting.result(), "shutting down")
+
+
+@stdio_first
 def test_no_process_outlives_a_program_that_is_killed(face: str, tmp_path: Path) -> None:
     with behind(face, tmp_path, "leaves-child") as bridge:
         bridge.works()
