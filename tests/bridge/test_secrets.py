@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
+from bridge import telemetry
 from modern.errors import ProtocolError
-from tests.bridge.harness import Client, bridged, refused
+from modern.http import HttpFace
+from modern.http_app import Endpoint
+from tests.bridge.harness import ASKER, Client, bridged, refused, until
+from tests.modern.helpers import headers
+from tests.modern.helpers import message as said_over_http
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +39,8 @@ class Everything(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else ""
-        self.said.append(f"{record.getMessage()} {record.args!r} {record.__dict__!r} {trace}")
+        shown = telemetry.Text().format(record) + telemetry.JsonLines().format(record)
+        self.said.append(f"{record.getMessage()} {record.args!r} {record.__dict__!r} {trace} {shown}")
 
     def leaks(self) -> list[str]:
         return [text for text in self.said if MARK in text]
@@ -113,3 +122,172 @@ for line in sys.stdin:
     async with bridged(sys.executable, "-c", script, silence=0.5) as bridge:
         await refused(Client(bridge, capabilities={}).call("x"))
     assert log.leaks() == []
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"msg": f"an answer: {MARK}"},
+        {"msg": "an answer: %r", "args": ({"name": MARK},)},
+        {"msg": "an answer", "answer": [MARK]},
+        {"msg": "an answer", "stack_info": f"in {MARK}"},
+        {"msg": "an answer", "exc_text": f"ValueError: {MARK}"},
+    ],
+)
+def test_a_secret_is_found_wherever_a_record_holds_it(log: Everything, record: dict[str, Any]) -> None:
+    logging.getLogger("mrtr.x").handle(logging.makeLogRecord({"name": "mrtr.x", "levelno": logging.DEBUG, **record}))
+    assert len(log.leaks()) == 1
+
+
+def test_a_secret_in_the_text_of_an_exception_is_found(log: Everything) -> None:
+    try:
+        raise ValueError(MARK)
+    except ValueError as error:
+        logging.getLogger("mrtr.call").error("it failed", exc_info=error)
+    assert log.leaks()
+
+
+async def test_what_is_asked_and_answered_in_prompts_and_resources_is_not_logged(log: Everything) -> None:
+    async with bridged() as bridge:
+        client = Client(bridge)
+        for method, params in (
+            ("prompts/get", {"name": "introduction", "arguments": {"who": MARK, MARK: MARK}}),
+            ("resources/read", {"uri": "asker://question", MARK: MARK}),
+        ):
+            for given in (ANSWERS["elicitation/create"], {"action": "decline"}, {"action": "cancel", "why": MARK}):
+                asked = await client.send(method, params)
+                again = {**params, "requestState": asked["requestState"], "inputResponses": {"elicit-1": given}}
+                assert MARK in str(again)
+                await client.send(method, again)
+        plain = {"ref": {"type": "ref/prompt", "name": MARK}, "argument": {"name": MARK, "value": MARK}}
+        await client.send("completion/complete", plain)
+        await refused(client.send("tools/list", {"cursor": MARK}))
+    assert log.leaks() == []
+
+
+async def test_answers_that_end_a_call_in_another_way_are_not_logged(log: Everything) -> None:
+    async with bridged() as bridge:
+        client = Client(bridge)
+        for tool, given in (
+            ("ask_once", {"action": "decline", "content": {"name": MARK}}),
+            ("ask_once", {"action": "cancel", MARK: MARK}),
+            ("ask_sampling", {"role": "assistant", "content": {"type": MARK}, "model": MARK}),
+            ("ask_sampling", {"role": MARK, "content": MARK, "model": [MARK]}),
+            ("ask_roots", {"roots": [{"uri": MARK}]}),
+            ("ask_roots", {"roots": MARK}),
+            ("ask_url", {"action": "accept", "content": {MARK: MARK}}),
+        ):
+            asked = await client.call(tool, message=MARK, url=f"https://example.com/{MARK}", key=f"k-{MARK}")
+            [key] = asked["inputRequests"]
+            try:
+                await client.retry(
+                    tool,
+                    asked["requestState"],
+                    {key: given},
+                    message=MARK,
+                    url=f"https://example.com/{MARK}",
+                    key=f"k-{MARK}",
+                )
+            except ProtocolError:
+                pass
+        bare = Client(bridge, capabilities={})
+        for tool in ("ask_once", "ask_sampling", "ask_roots", "ask_url", "ask_both"):
+            with pytest.raises(ProtocolError):
+                await bare.call(tool, message=MARK)
+        await bare.call("catches_refusal", message=MARK, method="sampling/createMessage")
+        await client.call("gives_up", message=MARK, seconds=0.01)
+        await client.call("leaves", message=MARK, seconds=0.2)
+    assert log.leaks() == []
+
+
+async def test_an_answer_that_reaches_no_server_is_not_logged(log: Everything) -> None:
+    async with bridged() as bridge:
+        client = Client(bridge)
+        asked = await client.call("die", message=MARK, seconds=0.05)
+        [group] = bridge.pool.groups.values()
+        await until(lambda: not group.channels)
+        answers = {"elicit-1": ANSWERS["elicitation/create"]}
+        for _ in range(2):
+            await refused(client.retry("die", asked["requestState"], answers, message=MARK, seconds=0.05))
+        with pytest.raises(ProtocolError):
+            await client.call("die_now", code=3, note=MARK)
+    assert log.leaks() == []
+
+
+async def test_what_is_no_valid_request_over_http_is_not_logged(log: Everything) -> None:
+    async with bridged() as bridge:
+        transport = httpx.ASGITransport(Endpoint(HttpFace(bridge)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            good = said_over_http("tools/call", name="echo", arguments={"text": MARK})
+            for body, more in (
+                (json.dumps(good), {}),
+                (json.dumps(good), {"mcp-name": MARK, "authorization": f"Bearer {MARK}"}),
+                (json.dumps(good), {"mcp-method": MARK}),
+                (json.dumps(good), {"mcp-param-text": MARK}),
+                (json.dumps(good), {"content-type": MARK}),
+                (json.dumps(good), {"origin": f"https://{MARK}.example"}),
+                (json.dumps([good]), {}),
+                (json.dumps({**good, "method": MARK}), {"mcp-method": MARK}),
+                (json.dumps({**good, "params": MARK}), {}),
+                (json.dumps({**good, "id": [MARK]}), {}),
+                (f'{{"jsonrpc": "2.0", "id": 1, "method": "{MARK}', {}),
+                (MARK, {}),
+            ):
+                answer = await client.post("/mcp", content=body, headers={**headers(good), **more})
+                assert answer.status_code in (200, 400, 403, 404, 415), (answer.status_code, more)
+    assert log.leaks() == []
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_the_program_writes_no_secret_to_stderr(style: str) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "sampling": {}, "roots": {}},
+        "io.modelcontextprotocol/logLevel": "debug",
+        "progressToken": MARK,
+    }
+    arguments = {"message": MARK, "text": MARK}
+    command = [sys.executable, "-m", "bridge", "stdio", "--log-level", "debug", "--log-format", style]
+    with subprocess.Popen(
+        [*command, "--", sys.executable, str(ASKER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+
+        def exchange(method: str, **params: Any) -> dict[str, Any]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            request = {"jsonrpc": "2.0", "id": MARK, "method": method, "params": {**params, "_meta": meta}}
+            process.stdin.write(json.dumps(request) + "\n")
+            while "method" in (message := json.loads(process.stdout.readline())):
+                pass
+            return dict(message)
+
+        for tool in ("ask_once", "ask_sampling", "ask_roots", "ask_then_fail", "echo", MARK):
+            call = {"name": tool, "arguments": arguments}
+            done = exchange("tools/call", **call)
+            if (result := done.get("result", {})).get("resultType") == "input_required":
+                answers = {key: ANSWERS[asked["method"]] for key, asked in result["inputRequests"].items()}
+                for _ in range(2):  # the second is refused, or the same again
+                    exchange("tools/call", **call, requestState=result["requestState"], inputResponses=answers)
+                exchange("tools/call", **call, requestState=MARK, inputResponses=answers)
+        for params in ({"level": "info", "data": MARK}, {MARK: MARK}):
+            exchange("tools/call", name="announce", arguments={"method": "notifications/message", "params": params})
+            exchange("tools/call", name="announce", arguments={"method": "notifications/x", "params": params})
+        exchange("prompts/get", name=MARK, arguments={MARK: MARK})
+        exchange("resources/read", uri=f"asker://{MARK}")
+        exchange(MARK)
+        exchange("tools/call", name="die", arguments=arguments)
+        for line in (MARK, f'{{"id": "{MARK}', json.dumps([MARK]), json.dumps({"id": MARK, "method": MARK})):
+            process.stdin.write(line + "\n")
+            json.loads(process.stdout.readline())
+        _, log = process.communicate(timeout=15)
+    assert process.returncode == 0
+    assert "started process" in log
+    assert MARK not in log
