@@ -25,7 +25,7 @@ from bridge.settings_http import CannotListen, HttpOptions
 log = logging.getLogger("mrtr.app")
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GRACE = 5
+GRACE = 3
 """Seconds that open requests get when the HTTP face is told to stop."""
 CLOSE_WITHIN = 10.0
 """Seconds that all sessions together get to end; each has its own bound below this."""
@@ -87,7 +87,7 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=GRACE + 2,
+                timeout_graceful_shutdown=GRACE + 1,
             )
             web = Uvicorn(config)
 

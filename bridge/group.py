@@ -85,6 +85,7 @@ class Group:
         self._early: dict[Session, list[Ask]] = {}
         self._changed = anyio.Event()
         self._failure: ProtocolError | None = None
+        self._given_up: ProtocolError | None = None
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
@@ -116,13 +117,15 @@ class Group:
         """
         while True:
             self.last_used = time.monotonic()
+            if self._given_up is not None:
+                raise self._given_up
             if (session := self.primary) is not None:
                 return session
             if not self.opening:
                 self._failure = None
                 self._open_session(self)
             await self._changed.wait()
-            if self._failure is not None and self.primary is None:
+            if self._failure is not None and self.primary is None and self._given_up is None:
                 raise self._failure
 
     async def opened(self, session: Session) -> None:
@@ -168,6 +171,14 @@ class Group:
             for run in self.attribution.waiting():
                 assert isinstance(run, Run)
                 self.carry_out(self.attribution.lost(run, time.monotonic()))
+                run.errand.unserved(error)
+        self._wake()
+
+    def give_up(self, error: ProtocolError) -> None:
+        """Nobody gets a session any more: the process is about to end."""
+        self._given_up = error
+        for session in self.channels:
+            for run in self._runs.on(session):
                 run.errand.unserved(error)
         self._wake()
 

@@ -35,7 +35,7 @@ from bridge.translate.methods import SUSPENDABLE
 from bridge.version import NAME, VERSION
 from legacy.messages import Failure, Lost, Reply, Result
 from modern.envelope import SUPPORTED_VERSIONS, Request
-from modern.errors import ProtocolError
+from modern.errors import INTERNAL_ERROR, ProtocolError
 from modern.results import input_required
 from modern.serving import Leg
 
@@ -318,6 +318,8 @@ class Bridge:
         """Fail what still runs, so that every open leg gets an answer before the process ends."""
         for live in list(self._live):
             live.give_up("The bridge is shutting down; whether the call had an effect is unknown.")
+        for group in self.pool.groups.values():
+            group.give_up(ProtocolError(INTERNAL_ERROR, "The bridge is shutting down."))
 
     async def close(self) -> None:
         """End subscription streams, cancel what is suspended, end every session."""

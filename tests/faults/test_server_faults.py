@@ -192,15 +192,6 @@ def test_half_an_answer_fails_its_call_and_the_next_call_gets_a_new_server(face:
 
 
 @faces
-def test_a_server_that_closes_its_output_is_ended_and_started_anew(face: str, tmp_path: Path) -> None:
-    with behind(face, tmp_path, "closes-stdout") as bridge:
-        says(bridge.call("trouble"), "'rude#1'", "closed its standard output")
-        bridge.works()
-        first, _ = bridge.server_pids()
-        until(lambda: not alive(first))
-
-
-@faces
 def test_a_server_that_dies_with_a_question_open_fails_its_call_and_the_next_one_works(
     face: str, tmp_path: Path
 ) -> None:

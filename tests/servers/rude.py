@@ -10,8 +10,7 @@ Habits of the process
     ``slow-start`` (a second and a half).
 Habits of the call of ``trouble``
     ``answers-twice``, ``wrong-id`` (answers a request that nobody made), ``floods`` (megabytes of log lines and
-    notifications before each answer, whichever tool), ``half-line`` (half an answer, then exits), ``closes-stdout``
-    (and lives on).
+    notifications before each answer, whichever tool), ``half-line`` (half an answer, then exits).
 
 ``RUDE_PIDS`` is a file to which the id of every process is appended, one a line.
 """
@@ -33,7 +32,7 @@ HABITS = frozenset(
     {
         *("exits-at-once", "mute", "mute-after-handshake", "rubbish", "handshake-error", "old-version"),
         *("unknown-version", "ignores-sigterm", "leaves-child", "slow-start"),
-        *("answers-twice", "wrong-id", "floods", "half-line", "closes-stdout"),
+        *("answers-twice", "wrong-id", "floods", "half-line"),
     }
 )
 VERSIONS = {"old-version": "2024-11-05", "unknown-version": "1999-12-31"}
@@ -76,9 +75,6 @@ def trouble(habit: str, request: Json) -> None:
             sys.stdout.write(line[: len(line) // 2])
             sys.stdout.flush()
             os._exit(4)
-        case "closes-stdout":
-            os.close(1)
-            time.sleep(600)
         case _:
             send(done)
 
