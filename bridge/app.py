@@ -79,8 +79,9 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                     trouble=bridge.trouble,
                 ),
             )
+            endpoint = Endpoint(face)
             config = uvicorn.Config(
-                Endpoint(face),
+                endpoint,
                 lifespan="off",
                 proxy_headers=False,
                 ws="none",
@@ -92,6 +93,7 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
             web = Uvicorn(config)
 
             def stop() -> None:
+                endpoint.ending = True
                 bridge.stop_listening()
                 web.should_exit = True
                 tasks.start_soon(_after, GRACE, bridge.give_up)

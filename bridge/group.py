@@ -290,7 +290,7 @@ class Group:
                 self._send(run, channel.session)
             case rules.Give(ask=ask, run=Run() as run, inferred=inferred):
                 if inferred:
-                    log.info("an ask (%s) was attributed by inference to %s", ask.method, run.tool)
+                    log.info("an ask (%s) was attributed by inference to a %s", ask.method, kind_of(run))
                 run.errand.given(ask)
             case rules.Resume(run=Run() as run):
                 run.errand.resumed()
@@ -305,7 +305,7 @@ class Group:
                 if self.roots.last is not None:
                     self._tell(ask, self.roots.last)
             case rules.Withdraw(ask=ask, run=Run() as run):
-                log.warning("an ask (%s) was attributed to %s, which ended without it", ask.method, run.tool)
+                log.warning("an ask (%s) was attributed to a %s that ended without it", ask.method, kind_of(run))
                 run.errand.taken_back(ask)
             case rules.Forgotten(run=Run() as run):
                 if run.session is not None:
@@ -428,6 +428,11 @@ class Group:
         if not self.channels:
             self.tools = None
             self._wake()
+
+
+def kind_of(run: Run) -> str:
+    """The method of a run, for the log: its name may be a URI, which is an argument."""
+    return (run.tool or "").partition(":")[0]
 
 
 def _ignore(reply: Reply) -> None:

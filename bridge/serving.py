@@ -106,10 +106,11 @@ class Bridge:
         task_tools: set[str] = set()
         seen: set[str] = set()
         cursor: str | None = None
-        with anyio.move_on_after(TOOLS_PATIENCE):
+        patience = min(TOOLS_PATIENCE, self.server.limits.silence)
+        with anyio.move_on_after(patience):
             while "tools" in session.capabilities:
                 params = {} if cursor is None else {"cursor": cursor}
-                reply = await session.request("tools/list", params, timeout=TOOLS_PATIENCE)
+                reply = await session.request("tools/list", params, timeout=patience)
                 if not isinstance(reply, Result):
                     break
                 listed = reply.value.get("tools")
