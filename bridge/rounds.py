@@ -73,11 +73,6 @@ class Outstanding:
     def asks(self) -> list[Ask]:
         return [entry.ask for entry in self._entries.values()]
 
-    @property
-    def shown(self) -> bool:
-        """Whether a client was shown any of them."""
-        return any(entry.presented is not None for entry in self._entries.values())
-
     def add(self, ask: Ask) -> None:
         key = asks.suggested_key(ask.params)
         if key is None or key in self._keys:

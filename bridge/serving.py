@@ -68,7 +68,6 @@ class Bridge:
         self._live: set[LiveCall] = set()
         self._profiles: dict[str, Profile] = {}
         self._closing = anyio.Event()
-        self._tasks = tasks
         self._loop = asyncio.get_running_loop()  # asking for it with every request is slow before Python 3.12
 
     # -- modern.serving.Handler ---------------------------------------------------------------------------------------

@@ -25,18 +25,6 @@ SAME_NAME: Final = frozenset(
 SUSPENDABLE: Final = frozenset({"prompts/get", "resources/read", "tools/call"})
 """Client requests whose result may be ``input_required`` [basic/patterns/mrtr]."""
 
-CACHEABLE: Final = frozenset(
-    {
-        "prompts/list",
-        "resources/list",
-        "resources/read",
-        "resources/templates/list",
-        "server/discover",
-        "tools/list",
-    }
-)
-"""Client requests whose complete result carries ``ttlMs`` and ``cacheScope`` [server/utilities/caching]."""
-
 ASK_PREFIX: Final = {
     "elicitation/create": "elicit",
     "roots/list": "roots",

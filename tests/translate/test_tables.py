@@ -10,9 +10,10 @@ import pytest
 
 from bridge.translate import capabilities, errors, notifications, requests, results
 from bridge.translate.capabilities import Profile
-from bridge.translate.methods import ASK_PREFIX, CACHEABLE, SAME_NAME, SUSPENDABLE
+from bridge.translate.methods import ASK_PREFIX, SAME_NAME, SUSPENDABLE
 from bridge.translate.notifications import ProgressGate, Route
 from legacy.messages import Failure
+from modern.caching import CACHEABLE
 from modern.results import input_required
 
 INFO = {"name": "old", "version": "1"}
