@@ -181,7 +181,7 @@ class LiveCall:
             self._timer = None
 
     async def _settle_roots(self) -> None:
-        await self.group.settle_roots()
+        await self.group.start_up.settle_roots()
         self.feed(o.RootsSettled())
 
     # -- what the group tells its errand ------------------------------------------------------------------------------

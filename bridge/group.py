@@ -1,8 +1,7 @@
 """The sessions that may serve the same calls: one old server, one principal, one profile.
 
-A group carries out what `bridge.attribution` decides: it sends requests on the session chosen for them, gives asks to
-the calls they belong to, and hears everything its sessions' server says. It owns no task; starting a session is its
-pool's.
+A group carries out what `bridge.attribution` decides: it sends requests on the session chosen for them and gives asks
+to the calls they belong to. It owns no task; starting a session is its pool's.
 
 Invariant: every session here has shaken hands and has a channel in ``attribution``; every ask that a server has open
 is in ``_asked_on`` until it is answered, refused or withdrawn.
@@ -19,16 +18,16 @@ import anyio
 
 from bridge import runs as rules
 from bridge.attribution import Attribution
-from bridge.deprecation import Deprecations, Feature, features_used
+from bridge.deprecation import Deprecations
 from bridge.errands import NOBODY, Channel, Run, Runs
+from bridge.hearing import Hearing
 from bridge.knowledge import Knowledge
 from bridge.listening import Listening
 from bridge.roots import Roots
 from bridge.settings import Server
-from bridge.tasks import task_of
-from bridge.translate import asks, notifications
+from bridge.startup import StartUp
+from bridge.translate import notifications
 from bridge.translate.capabilities import Profile
-from bridge.translate.notifications import Route
 from legacy.errors import SessionClosed
 from legacy.messages import Ask, Lost, Reply
 from legacy.session import Session
@@ -37,13 +36,10 @@ from modern.errors import INTERNAL_ERROR, ProtocolError
 log = logging.getLogger("mrtr.group")
 
 REFUSED = -32603
-BARRIER = 2.0
-"""Seconds that a new session gets to ask for roots before its first call."""
-TAKEN_IN = 0.05
 
 
 class Group:
-    """See the module. A `legacy.session.Listener`."""
+    """See the module. What its sessions hear is `hearing`, what they ask outside calls `start_up`."""
 
     def __init__(
         self,
@@ -63,6 +59,7 @@ class Group:
         self.deprecations = deprecations
         self.attribution = Attribution(knowledge, max_sessions=server.limits.max_sessions, strict=server.strict)
         self.roots = Roots(server.limits.roots_age)
+        self.start_up = StartUp(self, self.roots)
         self.listening = Listening(self, spawn)
         self.tools: dict[str, dict[str, Any]] | None = None
         """``inputSchema`` by tool name; None until fetched."""
@@ -76,13 +73,14 @@ class Group:
         self.opening = 0
         self.level: str | None = None
         """The lowest level that the sessions' servers were told to log at."""
+        self.last_client: str | None = None
+        """What the client calls itself whose run was placed last."""
         self._open_session = open_session
         self._arm = arm
         self._lost = lost
         self._runs = Runs()
         self._asked_on: dict[Ask, Session] = {}
-        self._last_client: str | None = None
-        self._early: dict[Session, list[Ask]] = {}
+        self.hearing = Hearing(self, self._runs, self._asked_on)
         self._changed = anyio.Event()
         self._failure: ProtocolError | None = None
         self._given_up: ProtocolError | None = None
@@ -130,37 +128,19 @@ class Group:
 
     async def opened(self, session: Session) -> None:
         """A session has shaken hands: let it ask for roots, then let calls use it."""
-        if self.profile.roots and session not in self._early:
-            await session.ping(BARRIER)
-        if session.closed:
-            raise SessionClosed("The server ended right after the handshake.")
-        if self._answer_early(session):
-            await self._taken_in(session)
-            if session.closed:
-                raise SessionClosed("The server ended when it was told of the roots.")
+        await self.start_up.settle(session)
         self.opening -= 1
         self.capabilities, self.server_info = session.capabilities, session.server_info
         channel = self.channels[session] = Channel(session)
-        early = self._early.pop(session, [])
+        early = self.start_up.left_open(session)
         self.carry_out(self.attribution.open_channel(channel, time.monotonic()))
         for ask in early:
             if ask.open:
-                self._judge(session, channel, ask)
+                self.hearing.judge(session, channel, ask)
         if self.level is not None and "logging" in session.capabilities:
             session.send("logging/setLevel", {"level": self.level}, _ignore)
         self.listening.session_opened(session)
         self._wake()
-
-    def _answer_early(self, session: Session) -> bool:
-        """Answer what a new session's server asked before any call; whether it was told of roots."""
-        told = False
-        for ask in self._early.get(session, []):
-            if ask.open and ask.method != "roots/list":
-                self.refuse(ask, REFUSED, "No call is open that can have asked it.")
-            elif ask.open and self.roots.last is not None:  # a further session, or one in a lost one's place
-                self._tell(ask, self.roots.last)
-                told = True
-        return told
 
     def start_failed(self, error: ProtocolError) -> None:
         self.opening -= 1
@@ -193,11 +173,25 @@ class Group:
             self.carry_out(self.attribution.close_channel(channel, time.monotonic()))
             self.listening.session_gone(session)
 
+    def lost(self, session: Session) -> None:
+        """A session ended that was not closed here."""
+        self._lost(self, session)
+        self.start_up.lost(session)
+        for ask in [ask for ask, on in self._asked_on.items() if on is session]:
+            ask.open = False
+            self.hearing.withdrawn(session, ask)
+        self.retire(session)
+        for run in self._runs.on(session):
+            self._runs.remove(run)
+        if not self.channels:
+            self.tools = None
+            self._wake()
+
     # -- what errands want --------------------------------------------------------------------------------------------
 
     def place(self, run: Run) -> None:
         self.last_used = now = time.monotonic()
-        self._last_client = run.errand.client_name
+        self.last_client = run.errand.client_name
         self.carry_out(self.attribution.place(run, now))
 
     def finished(self, run: Run, reply: Reply) -> None:
@@ -222,9 +216,10 @@ class Group:
         """Bring a client's answer to the server."""
         if ask.method == "roots/list":
             self.roots.answered(ask, result, time.monotonic())
-        self._tell(ask, result)
+        self.tell(ask, result)
 
-    def _tell(self, ask: Ask, result: dict[str, Any]) -> None:
+    def tell(self, ask: Ask, result: dict[str, Any]) -> None:
+        """Answer an ask, whoever knew the answer."""
         session = self._asked_on.pop(ask, None)
         if session is not None:
             session.answer(ask, result)
@@ -256,21 +251,12 @@ class Group:
             if "logging" in session.capabilities:
                 session.send("logging/setLevel", {"level": level}, _ignore)
 
-    async def settle_roots(self) -> None:
-        """Until the server has taken in the roots that were answered last, in bounded time."""
-        for session in list(self.channels):
-            with anyio.move_on_after(BARRIER):
-                if self.roots.tell:
-                    asked_again = self.roots.expect_ask()
-                    session.notify("notifications/roots/list_changed")
-                    await asked_again.wait()
-                await self._taken_in(session)
-        self.roots.tell = False
-
-    async def _taken_in(self, session: Session) -> None:
-        """Until the server has most likely made something of an answer about roots, which it does after reading it."""
-        await session.ping(BARRIER)
-        await anyio.sleep(TAKEN_IN)
+    def roots_due(self, now: float) -> Ask | None:
+        """What the next call asks its client for before it is sent."""
+        lapsed = self.roots.lapsed(now)
+        if lapsed is not None and self._asked_on.pop(lapsed, None) is not None:
+            self.carry_out(self.attribution.ask_closed(lapsed, now))
+        return self.roots.due(now)
 
     # -- what attribution decides -------------------------------------------------------------------------------------
 
@@ -303,7 +289,7 @@ class Group:
                 self.roots.hold(ask)
             case rules.LastRoots(ask=ask):
                 if self.roots.last is not None:
-                    self._tell(ask, self.roots.last)
+                    self.tell(ask, self.roots.last)
             case rules.Withdraw(ask=ask, run=Run() as run):
                 log.warning("an ask (%s) was attributed to a %s that ended without it", ask.method, kind_of(run))
                 run.errand.taken_back(ask)
@@ -322,112 +308,6 @@ class Group:
             run.errand.unserved(ProtocolError(INTERNAL_ERROR, str(closed)))
             return
         self._runs.add(run, session, request_id)
-
-    # -- what the server says -----------------------------------------------------------------------------------------
-
-    def asked(self, session: Session, ask: Ask) -> None:
-        self._asked_on[ask] = session
-        channel = self.channels.get(session)
-        if channel is None:
-            self._early.setdefault(session, []).append(ask)
-        else:
-            self._judge(session, channel, ask)
-
-    def _judge(self, session: Session, channel: Channel, ask: Ask) -> None:
-        label = self._runs.find(session, ask.request_id, task_of(ask.params))
-        roots = ask.method == "roots/list"
-        self._note_use(ask, label)
-        if roots and not self.profile.roots:
-            self._refuse_roots(ask, label, channel)
-            return
-        if roots and self.roots.expected():
-            self.carry_out([rules.LastRoots(ask)])
-            return
-        self.carry_out(
-            self.attribution.asked(
-                channel, ask, time.monotonic(), label=label, roots=roots, last_roots=self.roots.last is not None
-            )
-        )
-
-    def _refuse_roots(self, ask: Ask, label: Run | None, channel: Channel) -> None:
-        """This group's clients have none: refused as an old client would, by the call that it came from if one can
-        tell, so that the call's failure can say what was missing."""
-        refusal = asks.present(ask.method, ask.params, self.profile)
-        assert isinstance(refusal, asks.Undeclared)
-        self.refuse(ask, refusal.code, refusal.message)
-        tools = [run for run in channel.open if isinstance(run, Run) and run.tool is not None]
-        takers = [run for run in tools if run.turn] or tools
-        asker = label or (takers[0] if len(takers) == 1 else None)
-        if asker is not None:
-            asker.errand.lacks(refusal.required)
-
-    def roots_due(self, now: float) -> Ask | None:
-        """What the next call asks its client for before it is sent."""
-        lapsed = self.roots.lapsed(now)
-        if lapsed is not None and self._asked_on.pop(lapsed, None) is not None:
-            self.carry_out(self.attribution.ask_closed(lapsed, now))
-        return self.roots.due(now)
-
-    def _note_use(self, ask: Ask, label: Run | None) -> None:
-        client = label.errand.client_name if label is not None else self._only_client()
-        for feature in features_used(ask.method, ask.params):
-            self.deprecations.used(feature, client)
-
-    def _only_client(self) -> str | None:
-        """Whose doing it most likely is, where the wire names no call: for warnings only."""
-        names = self._runs.client_names() or {self._last_client}
-        return names.pop() if len(names) == 1 else None
-
-    def withdrawn(self, session: Session, ask: Ask) -> None:
-        self._asked_on.pop(ask, None)
-        self.roots.withdrawn(ask)
-        owner = self.attribution.owner(ask)
-        commands = self.attribution.ask_closed(ask, time.monotonic())
-        if isinstance(owner, Run):
-            owner.errand.taken_back(ask)
-        self.carry_out(commands)
-
-    def notified(self, session: Session, method: str, params: dict[str, Any], request_id: int | None) -> None:
-        run = self._runs.find(session, request_id)
-        match notifications.route(method):
-            case Route.PROGRESS if run is not None:
-                run.errand.notified(method, params)
-            case Route.LOG:
-                self._logged(session, params, run)
-            case Route.LISTEN:
-                if method == "notifications/tools/list_changed":
-                    self.tools = None
-                self.listening.publish(method, notifications.to_modern(method, params) or {})
-            case _:
-                log.debug("%s: %s is for nobody", self.server.target.name, method)
-
-    def _logged(self, session: Session, params: dict[str, Any], run: Run | None) -> None:
-        if run is None:
-            run = self._runs.only_on(session)
-        self.deprecations.used(Feature.LOGGING, run.errand.client_name if run is not None else self._only_client())
-        if run is not None:
-            run.errand.notified("notifications/message", params)
-        else:
-            log.debug("%s logged a message that belongs to no one call", self.server.target.name)
-
-    def ghost_ended(self, session: Session, request_id: int) -> None:
-        run = self._runs.find(session, request_id)
-        if run is not None:
-            self._runs.remove(run)
-            self.carry_out(self.attribution.ghost_ended(run, time.monotonic()))
-
-    def lost(self, session: Session, reason: str) -> None:
-        self._lost(self, session)
-        self._early.pop(session, None)
-        for ask in [ask for ask, on in self._asked_on.items() if on is session]:
-            ask.open = False
-            self.withdrawn(session, ask)
-        self.retire(session)
-        for run in self._runs.on(session):
-            self._runs.remove(run)
-        if not self.channels:
-            self.tools = None
-            self._wake()
 
 
 def kind_of(run: Run) -> str:

@@ -132,7 +132,7 @@ class Pool:
                 else HttpTarget(target.url, headers=target.headers),
                 client_info=CLIENT_INFO,
                 capabilities=declared,
-                listener=group,
+                listener=group.hearing,
                 name=label,
                 limits=Limits(start=self.server.limits.start),
                 task_status=started,
