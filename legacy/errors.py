@@ -11,5 +11,17 @@ class CannotStart(LegacyError):
     """The server could not be started or reached, or its handshake failed."""
 
 
+class OneSessionOnly(CannotStart):
+    """The server has a session already and can have no other: its one connection, or one server object for all.
+
+    ``certain`` is False where it only failed at a second ``initialize`` without a word (a bare HTTP 500): that means
+    this if another session with it is open, and nothing otherwise.
+    """
+
+    def __init__(self, message: str, *, certain: bool = True) -> None:
+        super().__init__(message)
+        self.certain = certain
+
+
 class SessionClosed(LegacyError):
     """The session has ended; a message could not be sent on it."""

@@ -11,13 +11,16 @@ from typing import Any
 
 import anyio
 
-from legacy.errors import CannotStart, SessionClosed
-from legacy.messages import Failure, Lost, Reply, Result
+from legacy.errors import CannotStart, OneSessionOnly, SessionClosed
+from legacy.messages import Failure, Lost, Refusal, Reply, Result
+from legacy.replies import says_one_session
 from legacy.session import Session
 from legacy.transports.base import Transport
 from legacy.wire import printable
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+_SOMETHING_FAILED = frozenset({-32603, -32000})
+"""What a server that has its one session already may say, as it would of anything that it did not expect."""
 
 
 async def handshake(
@@ -40,11 +43,10 @@ async def handshake(
             case Failure(code, message, data):
                 version = _other(data, tried)
                 if version is None:
-                    raise CannotStart(
-                        f"The server {session.name!r} refused to initialize: {printable(message, 500)} ({code})."
-                    )
-            case Lost(reason):
-                raise CannotStart(reason)
+                    said = f"The server {session.name!r} refused to initialize: {printable(message, 500)} ({code})."
+                    raise _refused(said, _meant_by(code, message))
+            case Lost(reason, refusal=refusal):
+                raise _refused(reason, refusal)
 
 
 async def _initialize(session: Session, params: dict[str, Any]) -> Reply:
@@ -61,6 +63,22 @@ async def _initialize(session: Session, params: dict[str, Any]) -> Reply:
         raise CannotStart(session.ended_because or f"The server {session.name!r} ended at once.") from None
     await arrived.wait()
     return replies[0]
+
+
+def _meant_by(code: int, message: str) -> Refusal | None:
+    if says_one_session(message):
+        return Refusal.ONE_SESSION
+    return Refusal.PERHAPS_ONE_SESSION if code in _SOMETHING_FAILED else None
+
+
+def _refused(reason: str, refusal: Refusal | None) -> CannotStart:
+    match refusal:
+        case Refusal.ONE_SESSION:
+            return OneSessionOnly(f"{reason} It can have one session only, and somebody has it.")
+        case Refusal.PERHAPS_ONE_SESSION:
+            return OneSessionOnly(reason, certain=False)
+        case None:
+            return CannotStart(reason)
 
 
 async def _accept(session: Session, transport: Transport, value: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ Values only. `Ask` has identity (its ``open`` flag changes once); the rest is fr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 
@@ -49,6 +50,13 @@ class Failure:
     data: Any = None
 
 
+class Refusal(Enum):
+    """Why a server took a request not up, where that tells what to do."""
+
+    ONE_SESSION = "it has a session already and can have no other"
+    PERHAPS_ONE_SESSION = "it failed at initialize and did not say why"
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """The session ended, or the connection broke, before the server answered."""
@@ -57,6 +65,7 @@ class Lost:
     """A sentence for the client: what happened to what."""
     processed: bool
     """False only when it is certain that the server never took the request up."""
+    refusal: Refusal | None = None
 
 
 Reply = Result | Failure | Lost

@@ -6,11 +6,23 @@ specification leaves no doubt about is read as it was meant; the rest becomes an
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from legacy.messages import Failure, Reply, Result
 
 _INTERNAL_ERROR = -32603
+
+
+_ONE_SESSION = re.compile(
+    r"already (?:been )?(?:connected|initiali[sz]ed)|only (?:one|a single) (?:client|connection|session)\b",
+    re.IGNORECASE,
+)
+
+
+def says_one_session(text: str) -> bool:
+    """Whether a refusal of ``initialize`` says that the server has its one session already."""
+    return _ONE_SESSION.search(text) is not None
 
 
 def as_int(value: Any) -> int | None:

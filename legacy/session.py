@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import anyio
 
 from legacy.errors import SessionClosed
-from legacy.messages import Ask, Lost, Reply
+from legacy.messages import Ask, Lost, Refusal, Reply
 from legacy.replies import as_int, reply_of
 from legacy.transports.base import Transport
 from legacy.wire import blame, encode
@@ -234,11 +234,11 @@ class Session:
         else:
             self._log.warning("ignored a message that is no request, no response and no notification")
 
-    def request_lost(self, request_id: int, reason: str, *, processed: bool) -> None:
+    def request_lost(self, request_id: int, reason: str, *, processed: bool, refusal: Refusal | None = None) -> None:
         """One request will get no answer."""
         on_reply = self._pending.pop(request_id, None)
         if on_reply is not None:
-            self._guarded(on_reply, Lost(reason, processed))
+            self._guarded(on_reply, Lost(reason, processed, refusal))
 
     def expects(self, request_id: int) -> bool:
         """Whether an answer to that request may still come and matter."""

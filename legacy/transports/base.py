@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from legacy.messages import Refusal
+
 
 class Receiver(Protocol):
     """What a transport tells its session."""
@@ -18,7 +20,7 @@ class Receiver(Protocol):
         """A JSON-RPC message. ``request_id``: the request of ours on whose stream it came. ``again``: the stream was
         resumed, so the server may be repeating itself."""
 
-    def request_lost(self, request_id: int, reason: str, *, processed: bool) -> None:
+    def request_lost(self, request_id: int, reason: str, *, processed: bool, refusal: Refusal | None = None) -> None:
         """That request will get no answer; the session goes on."""
 
     def expects(self, request_id: int) -> bool:

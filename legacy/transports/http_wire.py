@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from legacy.messages import Refusal
+from legacy.replies import says_one_session
 from legacy.wire import decode
 
 ACCEPT_BOTH = "application/json, text/event-stream"
@@ -49,6 +51,16 @@ def session_is_gone(status: int, body: bytes, *, had_session: bool) -> bool:
     if error is None:
         return bool(_ABOUT_SESSION.search(body[:2000].decode("utf-8", "replace")))
     return error["code"] in _SESSION_CODES and bool(_ABOUT_SESSION.search(str(error.get("message"))))
+
+
+def one_session(status: int, body: bytes) -> Refusal | None:
+    """Whether an ``initialize`` that got no JSON-RPC answer was refused because the server has its one session
+    already. Servers throw that at their web framework, which may show it, or only say that something failed."""
+    if status in (401, 403, 429):
+        return None
+    if says_one_session(body[:2000].decode("utf-8", "replace")):
+        return Refusal.ONE_SESSION
+    return Refusal.PERHAPS_ONE_SESSION if status == 500 else None
 
 
 def same_origin(one: httpx.URL, other: httpx.URL) -> bool:

@@ -28,6 +28,7 @@ from legacy.transports.http_wire import (
     advice,
     error_in,
     media_type,
+    one_session,
     session_is_gone,
     shown,
     status_line,
@@ -256,6 +257,7 @@ class StreamableHttpTransport:
             f"The server {self._name!r}{where} answered {method} with HTTP {status_line(response)}"
             f"{advice(status, method)}.",
             processed=True,
+            refusal=one_session(status, body) if method == "initialize" else None,
         )
 
     def _lost(self, request_id: int, method: str, what: str) -> None:
