@@ -23,5 +23,16 @@ class OneSessionOnly(CannotStart):
         self.certain = certain
 
 
+class ModernServer(CannotStart):
+    """The server speaks a protocol without a handshake (2026-07-28 or later): no session can be opened with it."""
+
+    def __init__(self, message: str, *, url: str | None, supported: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.url = url
+        """Where it is, after redirects; None for a command."""
+        self.supported = supported
+        """The revisions that it says it speaks, as it ordered them."""
+
+
 class SessionClosed(LegacyError):
     """The session has ended; a message could not be sent on it."""

@@ -2,7 +2,8 @@
 
 Rules of 2025-11-25 basic/lifecycle: offer the latest revision we speak, accept any of ours, never cancel
 ``initialize``, send no other request before it is answered. A server that refuses the revision with an error that lists
-those it supports is asked again with one of them.
+those it supports is asked again with one of them; one that may have refused it because it knows no handshake at all is
+asked what it speaks (`legacy.probe`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 import anyio
 
-from legacy.errors import CannotStart, OneSessionOnly, SessionClosed
+from legacy import probe
+from legacy.errors import CannotStart, ModernServer, OneSessionOnly, SessionClosed
 from legacy.messages import Failure, Lost, Refusal, Reply, Result
 from legacy.replies import says_one_session
 from legacy.session import Session
@@ -30,26 +32,52 @@ async def handshake(
 
     Raises:
         CannotStart: with the reason as a sentence.
+        ModernServer: the server knows no handshake.
     """
     version: str | None = VERSIONS[0]
     tried: set[str] = set()
     while version is not None:
         tried.add(version)
         params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": client_info}
-        match await _initialize(session, params):
+        match await _ask(session, "initialize", params):
             case Result(value):
                 await _accept(session, transport, value)
                 return
             case Failure(code, message, data):
                 version = _other(data, tried)
                 if version is None:
+                    await _tell_modern(session, transport, code, data, client_info)
                     said = f"The server {session.name!r} refused to initialize: {printable(message, 500)} ({code})."
                     raise _refused(said, _meant_by(code, message))
             case Lost(reason, refusal=refusal):
                 raise _refused(reason, refusal)
 
 
-async def _initialize(session: Session, params: dict[str, Any]) -> Reply:
+async def _tell_modern(
+    session: Session, transport: Transport, code: int, data: Any, client_info: dict[str, Any]
+) -> None:
+    """Raise `ModernServer` if the server that refused ``initialize`` is one."""
+    said = probe.supported(data)
+    versions = probe.modern_versions(said)
+    if not isinstance(said, list) and probe.may_be_modern(code):
+        with anyio.move_on_after(probe.DISCOVER_WAIT):
+            match await _ask(session, probe.DISCOVER, probe.discover_params(client_info)):
+                case Result(value):
+                    versions = probe.modern_versions(value.get("supportedVersions"))
+                case Failure(_, _, why):
+                    versions = probe.modern_versions(probe.supported(why))
+                case Lost():
+                    pass
+    if versions:
+        raise ModernServer(
+            f"The server {session.name!r} speaks {', '.join(versions)} itself, without a handshake: "
+            "a modern client can use it without a bridge.",
+            url=transport.url,
+            supported=versions,
+        )
+
+
+async def _ask(session: Session, method: str, params: dict[str, Any]) -> Reply:
     replies: list[Reply] = []
     arrived = anyio.Event()
 
@@ -58,7 +86,7 @@ async def _initialize(session: Session, params: dict[str, Any]) -> Reply:
         arrived.set()
 
     try:
-        session.send_plain("initialize", params, on_reply)
+        session.send_plain(method, params, on_reply)
     except SessionClosed:
         raise CannotStart(session.ended_because or f"The server {session.name!r} ended at once.") from None
     await arrived.wait()
@@ -102,7 +130,7 @@ async def _accept(session: Session, transport: Transport, value: dict[str, Any])
 
 def _other(data: Any, tried: set[str]) -> str | None:
     """The latest revision that we both speak, from the error's ``data.supported``."""
-    supported = data.get("supported") if isinstance(data, dict) else None
+    supported = probe.supported(data)
     if not isinstance(supported, list):
         return None
     return next((version for version in VERSIONS if version in supported and version not in tried), None)

@@ -45,6 +45,10 @@ class Transport(AbstractAsyncContextManager["Transport", None], Protocol):
     repeats: bool
     """Whether a message may arrive twice (a stream that is resumed)."""
 
+    @property
+    def url(self) -> str | None:
+        """Where the server is, after redirects; None if that is no URL."""
+
     def attach(self, receiver: Receiver) -> None:
         """Before it is entered: who receives."""
 

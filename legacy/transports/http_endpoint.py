@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
 
@@ -41,7 +41,12 @@ class Endpoint:
 
     @asynccontextmanager
     async def open(
-        self, method: str, body: bytes | None = None, *, last_event_id: str | None = None
+        self,
+        method: str,
+        body: bytes | None = None,
+        *,
+        last_event_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
         """Send one request, yield its response when the headers are there, close it at the end.
 
@@ -51,7 +56,10 @@ class Endpoint:
         """
         for _ in range(_MOST_REDIRECTS):
             request = self._client.build_request(
-                method, self.url, content=body, headers=self._headers_for(method, last_event_id)
+                method,
+                self.url,
+                content=body,
+                headers={**self._headers_for(method, last_event_id), **(headers or {})},
             )
             response = await self._client.send(request, stream=True, follow_redirects=False)
             try:

@@ -46,6 +46,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
 
     unlabelled = True
     repeats = False
+    url = None
 
     def __init__(self, target: StdioTarget, name: str, limits: Limits) -> None:
         self._target = target

@@ -17,6 +17,7 @@ import anyio
 import httpx
 from anyio.abc import TaskGroup
 
+from legacy import probe
 from legacy.framing import EventDecoder
 from legacy.targets import HttpTarget, Limits
 from legacy.transports.base import Ping, Receiver
@@ -74,6 +75,11 @@ class StreamableHttpTransport:
         self._get_over = anyio.Event()
         self._get_settled = anyio.Event()
         self._context = self._running()
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return str(self._endpoint.url)
 
     def attach(self, receiver: Receiver) -> None:
         """Who receives."""
@@ -199,7 +205,8 @@ class StreamableHttpTransport:
         decoder = EventDecoder(self._limits.max_message)
         broke = "ended before it answered"
         try:
-            async with self._endpoint.open("POST", body) as response:
+            headers = probe.HEADERS if method == probe.DISCOVER else None
+            async with self._endpoint.open("POST", body, headers=headers) as response:
                 if not response.is_success:
                     await self._http_error(response, method, request_id)  # undecided until its body was read
                     return

@@ -89,6 +89,13 @@ async def connected(
             await session.close()
 
 
+def cause(error: BaseException) -> BaseException:
+    """What is inside the groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 async def eventually(condition: Callable[[], object], seconds: float = 5) -> None:
     """Wait until ``condition()`` holds."""
     with anyio.fail_after(seconds):

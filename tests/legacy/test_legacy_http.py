@@ -15,17 +15,10 @@ from legacy.messages import Failure, Lost, Result
 from legacy.session import Session
 from legacy.targets import HttpTarget
 from tests.legacy.http_server import Exchange, HttpServer, serving
-from tests.legacy.support import Ears, connected, eventually, start
+from tests.legacy.support import Ears, cause, connected, eventually, start
 
 pytestmark = pytest.mark.anyio
 ASK = {"method": "elicitation/create", "params": {"message": "?"}}
-
-
-def cause(error: BaseException) -> BaseException:
-    """What is inside the groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 async def hold(x: Exchange) -> None:

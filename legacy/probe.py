@@ -1,0 +1,57 @@
+"""Which era is at the other end: what the refusal of an ``initialize`` says about the server; pure.
+
+The order is chosen for old servers, some of which can have one session only: the first thing that any server gets is
+the ``initialize`` of a session that will be used. Only when that is refused in a way in which a modern server may
+refuse it is the server asked ``server/discover``, which needs no session and starts none (2026-07-28 basic/versioning,
+Backward Compatibility; basic/transports/streamable-http and basic/transports/stdio, the same). A server of both eras
+answers ``initialize``, and is served as a legacy one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+FIRST_MODERN: Final = "2026-07-28"
+DISCOVER: Final = "server/discover"
+HEADERS: Final = {"MCP-Protocol-Version": FIRST_MODERN, "Mcp-Method": DISCOVER}
+"""What a POST of it carries besides."""
+DISCOVER_WAIT: Final = 5.0
+"""Seconds that a server which may be modern gets to say so."""
+
+_REVISION = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MAYBE_MODERN: Final = frozenset({-32601, -32602, -32020, -32021, -32022})
+"""No such method; no ``_meta`` that says what it must; headers, capabilities, version: how a modern server may refuse
+``initialize``, whatever the HTTP status."""
+
+
+def may_be_modern(code: int) -> bool:
+    """Whether a modern server may have refused ``initialize`` with this error; an old one may have too."""
+    return code in _MAYBE_MODERN
+
+
+def modern_versions(listed: Any) -> tuple[str, ...]:
+    """The modern revisions in a list of a server's."""
+    if not isinstance(listed, list):
+        return ()
+    return tuple(
+        version
+        for version in listed
+        if isinstance(version, str) and _REVISION.fullmatch(version) and version >= FIRST_MODERN
+    )
+
+
+def supported(data: Any) -> Any:
+    """``supported`` of an error's data, or None."""
+    return data.get("supported") if isinstance(data, dict) else None
+
+
+def discover_params(client_info: dict[str, Any]) -> dict[str, Any]:
+    """What ``server/discover`` carries (2026-07-28 server/discover)."""
+    return {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": FIRST_MODERN,
+            "io.modelcontextprotocol/clientInfo": client_info,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    }
