@@ -79,7 +79,7 @@ async def test_an_old_server_that_refuses_keeps_its_own_refusal(discovered: dict
 
 
 async def test_another_refusal_is_no_reason_to_look_for_a_modern_server() -> None:
-    error, sent = await start_of(Playbook(), {"error": {"code": -32000, "message": "busy"}})
+    error, sent = await start_of(Playbook(), {"error": {"code": -32005, "message": "busy"}})
     assert type(error) is CannotStart
     assert sent == ["initialize"]
 
