@@ -25,6 +25,22 @@ class RefusedRedirect(Exception):
     """The server sends us to another origin, where neither its credentials nor our messages belong."""
 
 
+UNCONNECTED = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+    RefusedRedirect,
+)
+"""What went wrong before a request was on its way."""
+
+
+def why_unconnected(error: Exception, url: httpx.URL) -> str:
+    """The same in words, as the end of a sentence."""
+    return str(error) if isinstance(error, RefusedRedirect) else f"no connection to {shown(url)}"
+
+
 class Endpoint:
     """Where the messages go.
 

@@ -21,7 +21,8 @@ from legacy import probe
 from legacy.framing import EventDecoder
 from legacy.targets import HttpTarget, Limits
 from legacy.transports.base import Ping, Receiver
-from legacy.transports.http_endpoint import Endpoint, RefusedRedirect, new_client
+from legacy.transports.http_endpoint import UNCONNECTED, Endpoint, RefusedRedirect, new_client, why_unconnected
+from legacy.transports.http_farewell import Farewell
 from legacy.transports.http_pushes import Pushes
 from legacy.transports.http_streams import Streams
 from legacy.transports.http_wire import (
@@ -36,22 +37,11 @@ from legacy.transports.http_wire import (
 )
 from legacy.wire import blame, decode, encode, messages
 
-_UNCONNECTED = (
-    httpx.ConnectError,
-    httpx.ConnectTimeout,
-    httpx.PoolTimeout,
-    httpx.ProxyError,
-    httpx.UnsupportedProtocol,
-    RefusedRedirect,
-)
-
 
 class StreamableHttpTransport:
     """One session with one URL.
 
-    Invariants: every task belongs to ``_tasks`` and ends in ``__aexit__``. ``_undecided`` are the requests that were
-    sent and whose answer has not begun; ``_refused`` those refused because the session is gone. When the session is
-    gone, each refused request is told so before the session is.
+    Invariant: every task belongs to ``_tasks`` and ends in ``__aexit__``.
     """
 
     repeats = True
@@ -68,9 +58,7 @@ class StreamableHttpTransport:
         self._streams: Streams
         self._pushes: Pushes
         self._posts: dict[int, anyio.CancelScope] = {}
-        self._undecided: set[int] = set()
-        self._refused: dict[int, str] = {}
-        self._dying = False
+        self._farewell: Farewell
         self._get: anyio.CancelScope | None = None
         self._get_over = anyio.Event()
         self._get_settled = anyio.Event()
@@ -97,10 +85,12 @@ class StreamableHttpTransport:
     async def _running(self) -> AsyncIterator[StreamableHttpTransport]:
         async with new_client(self._limits) as client:
             self._endpoint = Endpoint(self._target, client)
-            self._streams = Streams(self._endpoint, self._receiver, self._limits, self._log, self._gone)
             try:
                 async with anyio.create_task_group() as self._tasks:
-                    self._pushes = Pushes(self._endpoint, self._tasks, self._limits, self._log, self._gone)
+                    self._farewell = Farewell(self._name, self._receiver, self._tasks, self._limits, self._forget)
+                    gone = self._farewell.begin
+                    self._streams = Streams(self._endpoint, self._receiver, self._limits, self._log, gone)
+                    self._pushes = Pushes(self._endpoint, self._tasks, self._limits, self._log, gone)
                     self._tasks.start_soon(self._pushes.run)
                     try:
                         yield self
@@ -119,7 +109,7 @@ class StreamableHttpTransport:
         body = encode(message)
         method = str(message.get("method", "answer"))
         if request_id is not None:
-            self._undecided.add(request_id)
+            self._farewell.undecided.add(request_id)
             self._tasks.start_soon(self._request, body, method, request_id)
             return
         if self._pushes.unsent > self._limits.max_unsent:
@@ -142,7 +132,7 @@ class StreamableHttpTransport:
         whether the server can take a POST beside it."""
         await self._pushes.flushed(self._limits.post_wait)
         await self._open_get()
-        if not self.unlabelled or await ping(self._limits.ping_wait) or self._dying:
+        if not self.unlabelled or await ping(self._limits.ping_wait) or self._farewell.begun:
             return
         await self._close_get()
         alive = await ping(self._limits.ping_wait)
@@ -199,7 +189,7 @@ class StreamableHttpTransport:
                 self._lost(request_id, method, "failed in the bridge")
             finally:
                 del self._posts[request_id]
-                self._undecided.discard(request_id)
+                self._farewell.undecided.discard(request_id)
 
     async def _exchange(self, body: bytes, method: str, request_id: int) -> None:
         decoder = EventDecoder(self._limits.max_message)
@@ -210,7 +200,7 @@ class StreamableHttpTransport:
                 if not response.is_success:
                     await self._http_error(response, method, request_id)  # undecided until its body was read
                     return
-                self._undecided.discard(request_id)
+                self._farewell.undecided.discard(request_id)
                 if method == "initialize":
                     self._endpoint.session_id = response.headers.get("mcp-session-id")
                 if media_type(response) == ACCEPT_EVENTS:
@@ -218,8 +208,8 @@ class StreamableHttpTransport:
                 else:
                     await self._whole(response, method, request_id)
                     return
-        except _UNCONNECTED as error:
-            what = str(error) if isinstance(error, RefusedRedirect) else f"no connection to {shown(self._endpoint.url)}"
+        except UNCONNECTED as error:
+            what = why_unconnected(error, self._endpoint.url)
             self._receiver.request_lost(
                 request_id, f"The server {self._name!r} could not be reached for {method}: {what}.", processed=False
             )
@@ -250,8 +240,7 @@ class StreamableHttpTransport:
         status = response.status_code
         body = await self._endpoint.body(response)
         if session_is_gone(status, body, had_session=self._endpoint.session_id is not None):
-            self._refused[request_id] = f"The server {self._name!r} does not know the session any more."
-            self._gone()
+            self._farewell.begin(request_id)
             return
         error = error_in(body) if status not in (401, 403) else None
         if error is not None:
@@ -277,21 +266,9 @@ class StreamableHttpTransport:
 
     # --- the end ---
 
-    def _gone(self) -> None:
-        """The server does not know the session any more."""
-        if not self._dying:
-            self._dying = True
-            self._tasks.start_soon(self._die)
-
-    async def _die(self) -> None:
-        """Let requests that are on their way be refused too, so that each of them may safely be sent elsewhere."""
-        with anyio.move_on_after(self._limits.order_wait):
-            while self._undecided:  # noqa: ASYNC110 (rare, and short)
-                await anyio.sleep(0.01)
+    def _forget(self) -> None:
+        """There is no session to DELETE."""
         self._endpoint.session_id = None
-        for request_id, reason in self._refused.items():
-            self._receiver.request_lost(request_id, reason, processed=False)
-        self._receiver.lost(f"The server {self._name!r} does not know the session any more.")
 
     async def _lose(self, what: str) -> None:
         self._receiver.lost(f"The server {self._name!r} {what}.")
