@@ -205,6 +205,7 @@ class Attribution:
         # Most runs end here: nothing waits for them and nothing was asked.
         if channel is not None:
             channel.open.pop(run, None)
+            channel.active.pop(run, None)
         run.state = DONE
         return []
 

@@ -2,8 +2,9 @@
 
 Two moments matter: a session *negotiates* a deprecated feature, and somebody *uses* it. The rule: one warning per
 session and feature at negotiation; one per server, feature and client name at use; everything after that is counted.
-A warning says who, what, since when, when it may go away and what replaces it. The table below follows the registry of
-deprecated features of 2026-07-28 (deprecated.mdx), as far as a wrapped server can meet them.
+A warning of use says who, what, since when, when it may go away and what replaces it; one of negotiation is a short
+line, since a client that declares everything makes one of each with servers that never ask. The table below follows
+the registry of deprecated features of 2026-07-28 (deprecated.mdx), as far as a wrapped server can meet them.
 
 What clients call themselves is theirs to choose, so the number of names that are remembered is bounded.
 """
@@ -144,7 +145,10 @@ class Deprecations:
             if len(self._sessions) > MAX_SESSIONS * len(Feature):
                 self._sessions.popitem(last=False)
             self._seen.setdefault(feature, _Seen()).negotiated.add(self._clock())
-            self._say(feature, "negotiated", f"in session {session_label}", session=session_label)
+            notice = NOTICES[feature]
+            what = f"negotiated {notice.title} in session {session_label}"
+            sentence = f"Server {self._server} {what}: deprecated since {notice.since}."
+            self._warn(sentence, self._fields(feature, "negotiated") | {"session": session_label})
 
     def used(self, feature: Feature, client_name: str | None) -> None:
         """The server used ``feature`` on behalf of a client of this name, or the client used it itself."""
@@ -153,7 +157,12 @@ class Deprecations:
         if name not in counts and len(counts) >= MAX_CLIENTS:
             name = OTHER_CLIENTS
         if counts.setdefault(name, _Count()).add(self._clock()):
-            self._say(feature, "used", f"with client {name}", client=name)
+            notice = NOTICES[feature]
+            sentence = (
+                f"Server {self._server} used {notice.title} with client {name}: deprecated since {notice.since}, "
+                f"earliest removal: {notice.earliest_removal}. Instead: {notice.instead}."
+            )
+            self._warn(sentence, self._fields(feature, "used") | {"client": name})
 
     def report(self) -> list[dict[str, Any]]:
         """One plain dict for each feature seen, in the table's order; times are Unix seconds."""
@@ -175,13 +184,9 @@ class Deprecations:
             if (seen := self._seen.get(feature)) is not None
         ]
 
-    def _say(self, feature: Feature, event: str, where: str, **who: str) -> None:
+    def _fields(self, feature: Feature, event: str) -> dict[str, str]:
         notice = NOTICES[feature]
-        sentence = (
-            f"Server {self._server} {event} {notice.title} {where}: deprecated since {notice.since}, earliest removal: "
-            f"{notice.earliest_removal}. Instead: {notice.instead}."
-        )
-        fields = {
+        return {
             "event": f"deprecated_{event}",
             "feature": feature.value,
             "server": self._server,
@@ -189,7 +194,6 @@ class Deprecations:
             "earliest_removal": notice.earliest_removal,
             "instead": notice.instead,
         }
-        self._warn(sentence, fields | who)
 
 
 def features_of(

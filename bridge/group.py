@@ -65,6 +65,8 @@ class Group:
         """``inputSchema`` by tool name; None until fetched."""
         self.task_tools: frozenset[str] = frozenset()
         """Tools that have to be called as tasks."""
+        self.tools_again_at = 0.0
+        """Not to be fetched again before then, since that failed."""
         self.channels: dict[Session, Channel] = {}
         self.capabilities: dict[str, Any] = {}
         self.server_info: dict[str, Any] = {}

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from bridge import runs as rules
 from bridge.deprecation import Feature, features_used
 from bridge.errands import Channel, Run, Runs
-from bridge.tasks import task_of
+from bridge.tasks import cancel_task_of, task_of
 from bridge.translate import asks, notifications
 from bridge.translate.notifications import Route
-from legacy.messages import Ask
+from legacy.messages import Ask, Reply
 from legacy.session import Session
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class Hearing:
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 
-    def ghost_ended(self, session: Session, request_id: int) -> None:
+    def ghost_ended(self, session: Session, request_id: int, reply: Reply) -> None:
+        cancel_task_of(session, reply)
         run = self._runs.find(session, request_id)
         if run is not None:
             self._runs.remove(run)

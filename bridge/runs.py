@@ -85,7 +85,7 @@ class Run:
 class Channel:
     """One session, as the rules see it."""
 
-    __slots__ = ("doubts", "held", "open", "primary", "unlabelled")
+    __slots__ = ("active", "doubts", "held", "open", "primary", "suspended", "unlabelled")
 
     def __init__(self, *, unlabelled: bool) -> None:
         self.unlabelled = unlabelled
@@ -93,6 +93,10 @@ class Channel:
         self.primary = False
         self.open: dict[Run, None] = {}
         """Runs that were sent on it and not answered, ghosts included, oldest first."""
+        self.active: dict[Run, None] = {}
+        """Those of them that have to be looked at one by one: not suspended, or suspended with the turn."""
+        self.suspended: dict[str, dict[Run, None]] = {}
+        """The others, by tool, the latest last: a thousand people may be thinking, and no ask is to wait for that."""
         self.doubts: dict[Asked, None] = {}
         """Open asks that are not judged yet, or were and may turn out to be another run's."""
         self.held: dict[Asked, None] = {}

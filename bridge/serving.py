@@ -46,6 +46,8 @@ SWEEP = 0.5
 BRIDGE_KEY = "mrtr-bridge/bridge"
 """Under this key of ``_meta`` `server/discover` says what stands before the server."""
 TOOLS_PATIENCE = 10.0
+TOOLS_PAUSE = 5.0
+"""Seconds until tools are fetched again that could not be."""
 MOST_KEPT = 256
 LONGEST_KEPT = 2000
 """Characters of capabilities whose profile is remembered."""
@@ -101,13 +103,16 @@ class Bridge:
     async def learn_tools(self, request: Request) -> None:
         group = self._group(request)
         session = await group.ready()
+        if time.monotonic() < group.tools_again_at:
+            return
         tools: dict[str, dict[str, Any]] = {}
         task_tools: set[str] = set()
         seen: set[str] = set()
         cursor: str | None = None
         patience = min(TOOLS_PATIENCE, self.server.limits.silence)
+        complete = "tools" not in session.capabilities
         with anyio.move_on_after(patience):
-            while "tools" in session.capabilities:
+            while not complete:
                 params = {} if cursor is None else {"cursor": cursor}
                 reply = await session.request("tools/list", params, timeout=patience)
                 if not isinstance(reply, Result):
@@ -122,9 +127,14 @@ class Bridge:
                         task_tools.add(name)
                 cursor = reply.value.get("nextCursor")
                 if not isinstance(cursor, str) or cursor in seen:
-                    break
-                seen.add(cursor)
-        group.tools, group.task_tools = tools, frozenset(task_tools)
+                    complete = True
+                else:
+                    seen.add(cursor)
+        if complete:
+            group.tools, group.task_tools = tools, frozenset(task_tools)
+        else:  # what was known of tools that are tasks stays true enough; a half list says nothing about the others
+            group.tools_again_at = time.monotonic() + TOOLS_PAUSE
+            log.warning("the tools could not be listed; calls go on without a look at their definitions")
 
     # -- calls --------------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,26 @@ def task_of(params: Mapping[str, Any]) -> str | None:
     return task_id if isinstance(task_id, str) else None
 
 
+def created_task(reply: Reply) -> str | None:
+    """The task that a request has become, if its answer says so."""
+    task = reply.value.get("task") if isinstance(reply, Result) else None
+    task_id = task.get("taskId") if isinstance(task, Mapping) else None
+    return task_id if isinstance(task_id, str) else None
+
+
+def cancel_task_of(session: Session, reply: Reply) -> None:
+    """A request was cancelled before the server said that it is a task now: end that task, since nobody waits for
+    it."""
+    task_id = created_task(reply)
+    if task_id is not None:
+        _cancel(session, task_id)
+
+
+def _cancel(session: Session, task_id: str) -> None:
+    if not session.closed:
+        session.send("tasks/cancel", {"taskId": task_id}, _unheard)
+
+
 class TaskRun:
     """One request, sent as a task; ``on_reply`` gets what the task comes to."""
 
@@ -57,9 +77,8 @@ class TaskRun:
         return self._session.send(method, {**params, "task": {"ttl": int(ttl * 1000)}}, self._replied)
 
     def _replied(self, reply: Reply) -> None:
-        task = reply.value.get("task") if isinstance(reply, Result) else None
-        task_id = task.get("taskId") if isinstance(task, Mapping) else None
-        if not isinstance(task_id, str):
+        task_id = created_task(reply)
+        if task_id is None:
             self._on_reply(reply)  # an error, or a server that answered at once after all
             return
         self.id = task_id
@@ -71,8 +90,8 @@ class TaskRun:
 
     def cancel(self) -> None:
         """End the task at the server; the request that waits for it is cancelled by whoever sent it."""
-        if self.id is not None and not self._session.closed:
-            self._session.send("tasks/cancel", {"taskId": self.id}, _unheard)
+        if self.id is not None:
+            _cancel(self._session, self.id)
 
 
 def _unheard(reply: Reply) -> None:

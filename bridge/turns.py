@@ -50,8 +50,9 @@ class Turns:
     """The sessions of one group, the runs on them and those that wait.
 
     Invariants: the primary is the oldest channel, if there is any; a WAITING run is in ``queue``, a RESUMING one in
-    ``resuming``, and nothing else is; every sent run that is not DONE is in its channel's ``open``; while a channel is
-    FREE, no run waits that could have it; only `hurry` lets two runs that need a turn run side by side.
+    ``resuming``, and nothing else is; every sent run that is not DONE is in its channel's ``open``, and either in its
+    ``active`` or, SUSPENDED and without the turn, in its ``suspended``; while a channel is FREE, no run waits that
+    could have it; only `hurry` lets two runs that need a turn run side by side.
     """
 
     __slots__ = (
@@ -119,12 +120,17 @@ class Turns:
             run.turn = run.turn or self._may_take(run)
         else:
             run.turn = False
+        channel = run.channel
+        if channel is not None and not run.turn:
+            channel.active.pop(run, None)
+            channel.suspended.setdefault(run.tool or "", {})[run] = None
         return self.pump(now)
 
     def wants_to_resume(self, run: Run, now: float) -> list[Command]:
         if run.turn or not self._takes_turns(run):
             return [self._resume(run, now)]
         run.state = RESUMING
+        _activate(run)
         run.since = now
         self.resuming[run] = None
         commands = self.pump(now)
@@ -141,6 +147,7 @@ class Turns:
         """The run was cancelled. It holds no turn any more, but its session is not as good as another."""
         self._stop_waiting(run)
         run.state = GHOST
+        _activate(run)
         run.since = now
         run.turn = False
         run.due = None
@@ -149,6 +156,8 @@ class Turns:
         """The run is over, however it ended."""
         self._stop_waiting(run)
         if run.channel is not None:
+            _activate(run)
+            run.channel.active.pop(run, None)
             run.channel.open.pop(run, None)
         run.state = DONE
         run.turn = False
@@ -251,14 +260,15 @@ class Turns:
 
     def _standing(self, channel: Channel, now: float) -> Standing:
         standing = Standing.FREE
-        for run in channel.open:
+        for run in channel.active:
             if not self.needs_turn(run):
                 continue
-            if run.turn or run.state is RUNNING or run.state is RESUMING:
+            if run.state is not GHOST:
                 return Standing.BUSY
-            if run.state is GHOST:
-                standing = Standing.HAUNTED
-            elif standing is Standing.FREE and now - run.suspended_at < self._recent:
+            standing = Standing.HAUNTED
+        if standing is Standing.FREE:
+            latest = [next(reversed(runs)) for runs in channel.suspended.values()]
+            if any(now - run.suspended_at < self._recent and self.needs_turn(run) for run in latest):
                 standing = Standing.RESTING
         return standing
 
@@ -270,7 +280,7 @@ class Turns:
         assert run.channel is not None
         return not any(
             other is not run and (other.turn or other.state is RUNNING) and self.needs_turn(other)
-            for other in run.channel.open
+            for other in run.channel.active
         )
 
     def _many(self, run: Run) -> bool:
@@ -290,12 +300,28 @@ class Turns:
         run.sent_at = now
         run.due = None
         channel.open[run] = None
+        channel.active[run] = None
         return Send(run, channel)
 
     def _resume(self, run: Run, now: float) -> Resume:
         self.resuming.pop(run, None)
         run.state = RUNNING
+        _activate(run)
         run.paused += now - run.suspended_at
         run.due = None
         run.turn = self._takes_turns(run)
         return Resume(run)
+
+
+def _activate(run: Run) -> None:
+    """It is suspended no longer, or over."""
+    channel = run.channel
+    if channel is None or run in channel.active:
+        return
+    tool = run.tool or ""
+    suspended = channel.suspended.get(tool)
+    if suspended is not None:
+        suspended.pop(run, None)
+        if not suspended:
+            del channel.suspended[tool]
+    channel.active[run] = None

@@ -208,16 +208,20 @@ class Verdicts:
     def _who_can_have_asked(self, channel: Channel) -> dict[Run, None]:
         """The candidates. One that waits for us counts if its tool is known to ask several things at once, or if
         nothing else is open; where nothing may be inferred, also if its tool is not known to ask one by one."""
-        knowledge, strict = self._knowledge, self._strict
-
-        def counts(run: Run) -> bool:
-            if run.state is not SUSPENDED and run.state is not RESUMING:
-                return True
-            tool = run.tool or ""
-            return knowledge.may_ask_while_waiting(tool) if strict else knowledge.kind(tool) is Kind.MANY
-
-        counted = dict.fromkeys(run for run in channel.open if counts(run))
+        counted = {
+            run: None
+            for run in channel.active
+            if (run.state is not SUSPENDED and run.state is not RESUMING) or self._asks_while_waiting(run.tool or "")
+        }
+        for tool, runs in channel.suspended.items():
+            if self._asks_while_waiting(tool):
+                counted.update(runs)
         return counted or dict.fromkeys(channel.open)
+
+    def _asks_while_waiting(self, tool: str) -> bool:
+        if self._strict:
+            return self._knowledge.may_ask_while_waiting(tool)
+        return self._knowledge.kind(tool) is Kind.MANY
 
     def _overran(self, run: Run, now: float) -> bool:
         """The run of a quiet tool takes twice as long as any before it: as if it waited for something."""
@@ -316,7 +320,7 @@ class Verdicts:
 
     def _judge_roots(self, asked: Asked, now: float, commands: list[Command]) -> None:
         carrier: Run | None = None
-        for run in reversed(asked.channel.open):
+        for run in reversed(asked.channel.active):
             if run.state is RUNNING and run.tool is not None and run.carries_roots:
                 if run.turn:
                     carrier = run
@@ -337,7 +341,7 @@ class Verdicts:
 
     def lapse(self, asked: Asked, now: float, commands: list[Command]) -> None:
         """A plain run may be waiting for the held ask's answer, which only another could bring: not for long."""
-        plain = [run.sent_at for run in asked.channel.open if run.tool is None and run.state is RUNNING]
+        plain = [run.sent_at for run in asked.channel.active if run.tool is None and run.state is RUNNING]
         if not plain:
             return None
         lapses_at = max(asked.at, min(plain)) + self._settle_max

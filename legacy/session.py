@@ -38,7 +38,7 @@ class Listener(Protocol):
     def notified(self, session: Session, method: str, params: dict[str, Any], request_id: int | None) -> None:
         """A notification; ``request_id`` is the request of ours it belongs to, where the wire tells."""
 
-    def ghost_ended(self, session: Session, request_id: int) -> None:
+    def ghost_ended(self, session: Session, request_id: int, reply: Reply) -> None:
         """The server answered a request that `Session.cancel` had given up."""
 
     def lost(self, session: Session, reason: str) -> None:
@@ -321,7 +321,7 @@ class Session:
         elif response_id in self._ghosts:
             assert response_id is not None
             self._ghosts.discard(response_id)
-            self._guarded(self._listener.ghost_ended, self, response_id)
+            self._guarded(self._listener.ghost_ended, self, response_id, reply_of(message))
         else:
             self._log.debug("ignored an answer to request %r, which is not waiting for one", response_id)
 

@@ -13,8 +13,8 @@ from time import perf_counter
 import pytest
 
 from bridge.attribution import Attribution, Run
-from bridge.knowledge import Knowledge
-from tests.attribution.playbook import Play
+from bridge.knowledge import Kind, Knowledge
+from tests.attribution.playbook import Give, Play, Resume, Send, nothing
 from tests.attribution.simulation import Simulation
 
 SEEDS = range(1, 21)
@@ -71,6 +71,40 @@ def test_a_run_that_needs_no_turn_costs_microseconds_however_many_are_open(tool:
     for i in range(1000):
         play.place(f"open {i}", "read")
     assert fastest(play.rules, tool) < 5
+
+
+class Counting(Knowledge):
+    """Counts how often anybody looks."""
+
+    looks = 0
+
+    def kind(self, tool: str) -> Kind:
+        self.looks += 1
+        return super().kind(tool)
+
+    def needs_turn(self, tool: str) -> bool:
+        self.looks += 1
+        return super().needs_turn(tool)
+
+
+def test_an_ask_costs_the_same_however_many_people_are_thinking() -> None:
+    looks: list[int] = []
+    for suspended in (1, 1000):
+        play = Play(sessions=0, max_sessions=1)
+        play.knowledge = knowledge = Counting()
+        play.rules = Attribution(knowledge, max_sessions=1)
+        play.opens() << nothing
+        for i in range(suspended):
+            play.place(f"{i}", "deploy")
+            play.asks(1, f"q{i}") << Give(f"q{i}", f"{i}")
+            play.suspends(f"{i}") << nothing
+        knowledge.looks = 0
+        play.place("last", "deploy") << Send("last", 1)
+        play.asks(1, "q") << Give("q", "last")
+        play.suspends("last") << nothing
+        play.resumes("0") << Resume("0")
+        looks.append(knowledge.looks)
+    assert looks[0] == looks[1]
 
 
 def test_what_is_known_of_tools_is_bounded() -> None:

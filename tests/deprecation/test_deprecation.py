@@ -51,6 +51,15 @@ def test_negotiation_warns_once_per_session_and_feature(heard: Heard) -> None:
     assert said == [("s1", "roots"), ("s2", "roots"), ("s1", "sampling")]
 
 
+def test_a_negotiation_is_one_short_line_with_everything_in_its_fields(heard: Heard) -> None:
+    heard.deprecations.negotiated("files#1", {Feature.SAMPLING})
+    ((sentence, fields),) = heard.warnings
+    assert sentence == "Server files negotiated Sampling in session files#1: deprecated since 2026-07-28."
+    notice = NOTICES[Feature.SAMPLING]
+    assert (fields["instead"], fields["earliest_removal"]) == (notice.instead, notice.earliest_removal)
+    assert (fields["event"], fields["session"]) == ("deprecated_negotiated", "files#1")
+
+
 def test_use_warns_once_per_feature_and_client_and_is_counted(heard: Heard) -> None:
     for client in ("a", "b", "a", "a"):
         heard.deprecations.used(Feature.SAMPLING, client)

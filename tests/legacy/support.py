@@ -42,6 +42,7 @@ class Ears:
     withdrawn_asks: list[Ask] = field(default_factory=list)
     notifications: list[tuple[str, dict[str, Any], int | None]] = field(default_factory=list)
     ghosts: list[int] = field(default_factory=list)
+    ghost_replies: list[Reply] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
 
     def asked(self, session: Session, ask: Ask) -> None:
@@ -55,8 +56,9 @@ class Ears:
     def notified(self, session: Session, method: str, params: dict[str, Any], request_id: int | None) -> None:
         self.notifications.append((method, params, request_id))
 
-    def ghost_ended(self, session: Session, request_id: int) -> None:
+    def ghost_ended(self, session: Session, request_id: int, reply: Reply) -> None:
         self.ghosts.append(request_id)
+        self.ghost_replies.append(reply)
 
     def lost(self, session: Session, reason: str) -> None:
         self.losses.append(reason)

@@ -107,6 +107,7 @@ def test_a_cancelled_request_becomes_a_ghost_that_ends_once() -> None:
     play << {"method": "notifications/cancelled", "params": {"requestId": request_id, "reason": "why"}}
     play >> {"id": request_id, "result": {}} >> {"id": request_id, "result": {}}
     assert (replies, play.ears.ghosts) == ([], [request_id])
+    assert play.ears.ghost_replies == [Result({})]
     other, _ = play.call()
     play.session.cancel(other, "why")
     play.session.forget(other)
