@@ -1,20 +1,20 @@
 """Subscription streams of 2026-07-28 over what an old server announces on its own [basic/patterns/subscriptions].
 
 A stream is a `subscriptions/listen` request that stays open; list changes and resource updates of the group's sessions
-go to every stream that asked for them. A resource is subscribed at the old server for the first stream that wants it,
-unsubscribed after the last, and subscribed again when a lost session has been replaced.
+go to every stream that asked for them, after its acknowledgement. What a stream was promised holds as long as it is
+open: when a session is lost while anybody listens, another is started, its server asked to watch the same resources,
+and the clients told that everything may have changed; if the server will not watch one of them again, its streams are
+ended rather than left waiting for what cannot come.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from legacy.errors import SessionClosed
-from legacy.messages import Reply, Result
+from bridge.watching import PATIENCE, Watch, Watching
 from legacy.session import Session
 from modern import listen
 from modern.envelope import Request
@@ -25,63 +25,90 @@ if TYPE_CHECKING:
     from bridge.group import Group
 
 CHANGES = tuple(f"notifications/{what}/list_changed" for what in ("tools", "prompts", "resources"))
-PATIENCE = 10.0
-"""Seconds that the server gets to take up a subscription."""
+
+
+class _Stream:
+    """One open `subscriptions/listen`."""
+
+    __slots__ = ("ended", "filter", "id", "leg", "opening", "watches")
+
+    def __init__(self, request: Request, leg: Leg) -> None:
+        self.id = request.id
+        self.leg = leg
+        self.filter: listen.Filter | None = None
+        """What was acknowledged; None until then."""
+        self.watches: list[Watch] = []
+        self.opening = anyio.CancelScope()
+        """Around what has to be waited for before the acknowledgement."""
+        self.ended = anyio.Event()
+
+    def end(self) -> None:
+        self.opening.cancel()
+        self.ended.set()
 
 
 class Listening:
     """The open streams of one group.
 
-    Invariant: ``_wanted`` counts, for each URI, the open streams that were acknowledged for it; the server of
-    ``_holder`` has been told of each.
+    Invariant: each stream counts once in `Watching` for each URI that it waits for or was promised.
     """
 
     def __init__(self, group: Group, spawn: Callable[..., None]) -> None:
         self._group = group
         self._spawn = spawn
-        self._streams: dict[object, tuple[listen.Filter, str | int, Leg]] = {}
-        self._wanted: Counter[str] = Counter()
+        self._streams: dict[_Stream, None] = {}
+        self._watching = Watching(spawn, self._restored, self._refused)
         self._holder: Session | None = None
-        self._one_by_one = anyio.Lock()
-        """Two streams that want the same URI subscribe it once, and in order with its unsubscription."""
+        """The session that the streams listen to, among all that are open: where resources are watched."""
         self._restoring = False
+        self._closing = False
 
     def __bool__(self) -> bool:
         return bool(self._streams)
 
-    async def serve(self, request: Request, leg: Leg, closing: anyio.Event) -> dict[str, Any]:
-        """Keep a stream open until its client or, by ``closing``, this side ends it; the closing result."""
-        wanted = listen.Filter.read(request.params)
+    async def serve(self, request: Request, leg: Leg) -> dict[str, Any]:
+        """Keep a stream open until its client or this side ends it; the closing result."""
+        asked = listen.Filter.read(request.params)
         session = await self._group.ready()
-        honoured, taken = wanted.supported(session.capabilities), []
-        key = object()
+        stream = _Stream(request, leg)
+        self._streams[stream] = None
         try:
-            for uri in honoured.resources:
-                if await self._take(uri):
-                    taken.append(uri)
-            honoured = honoured.only(taken)
-            leg.notify(listen.ACKNOWLEDGED, listen.acknowledgement(request.id, honoured))
-            self._streams[key] = honoured, request.id, leg
-            await closing.wait()
-            return listen.closing(request.id)
+            honoured = asked.supported(session.capabilities, pushes=session.unlabelled)
+            stream.watches = [self._watching.add(uri) for uri in honoured.resources]
+            if self._closing:
+                stream.end()
+            with stream.opening, anyio.move_on_after(PATIENCE):
+                for watch in stream.watches:
+                    await watch.settled()
+            for watch in stream.watches:
+                if not watch.taken:
+                    self._watching.release(watch)
+            stream.watches = [watch for watch in stream.watches if watch.taken]
+            stream.filter = honoured.only(watch.uri for watch in stream.watches)
+            leg.notify(listen.ACKNOWLEDGED, listen.acknowledgement(stream.id, stream.filter))
+            await stream.ended.wait()
+            return listen.closing(stream.id)
         finally:
-            self._streams.pop(key, None)
-            for uri in taken:
-                self._wanted[uri] -= 1
-                if not self._wanted[uri]:
-                    del self._wanted[uri]
-                    self._send("resources/unsubscribe", uri)
+            del self._streams[stream]
+            for watch in stream.watches:
+                self._watching.release(watch)
 
     def publish(self, method: str, params: dict[str, Any]) -> None:
         """Bring a notification of the server's to the streams that asked for it."""
-        for filter_, stream, leg in list(self._streams.values()):
-            if filter_.admits(method, params):
-                leg.notify(method, listen.stamped(stream, params))
+        for stream in list(self._streams):
+            if stream.filter is not None and stream.filter.admits(method, params):
+                stream.leg.notify(method, listen.stamped(stream.id, params))
+
+    def end(self) -> None:
+        """End every stream, also those to come: the process is about to [Graceful Closure]."""
+        self._closing = True
+        for stream in list(self._streams):
+            stream.end()
 
     # -- sessions that come and go ------------------------------------------------------------------------------------
 
     def session_opened(self, session: Session) -> None:
-        """The session takes over what one that was lost had subscribed."""
+        """The session takes over what one that was lost had to watch."""
         if self._holder is None:
             self._hand_over(session)
 
@@ -89,28 +116,36 @@ class Listening:
         """The session has ended; nothing may be missed for that while a stream is open."""
         if session is not self._holder:
             return
-        self._holder = None
         if (other := self._group.primary) is not None:
             self._hand_over(other)
-        elif self and not self._restoring:
+            return
+        self._holder = None
+        self._watching.move(None)
+        if self and not self._restoring:
             self._restoring = True
             self._spawn(self._restore)
 
     def _hand_over(self, session: Session) -> None:
         self._holder = session
-        for uri in self._wanted:
-            self._send("resources/subscribe", uri)
+        self._watching.move(session)
         # Whatever changed meanwhile nobody has told us: let every client look for itself.
         for method in CHANGES:
             self.publish(method, {})
-        for uri in self._wanted:
-            self.publish(listen.UPDATED, {"uri": uri})
+
+    def _restored(self, uri: str) -> None:
+        """Told only now, since what changes before the server watches is not announced."""
+        self.publish(listen.UPDATED, {"uri": uri})
+
+    def _refused(self, uri: str) -> None:
+        for stream in list(self._streams):
+            if any(watch.uri == uri for watch in stream.watches):
+                stream.end()
 
     async def _restore(self) -> None:
         """Have a session again, as long as anybody listens."""
         pause = 1.0
         try:
-            while self:
+            while self and not self._closing:
                 try:
                     await self._group.ready()
                     return
@@ -119,29 +154,3 @@ class Listening:
                     pause = min(2 * pause, 30.0)
         finally:
             self._restoring = False
-
-    # -- resources ----------------------------------------------------------------------------------------------------
-
-    async def _take(self, uri: str) -> bool:
-        """Count one more stream for a URI, after the server was told of it; whether the server took it."""
-        async with self._one_by_one:
-            if not self._wanted[uri]:
-                session = self._holder or await self._group.ready()
-                self._holder = session
-                reply = await session.request("resources/subscribe", {"uri": uri}, timeout=PATIENCE)
-                if not isinstance(reply, Result):
-                    return False
-            self._wanted[uri] += 1
-            return True
-
-    def _send(self, method: str, uri: str) -> None:
-        if self._holder is None:
-            return
-        try:
-            self._holder.send(method, {"uri": uri}, _unheard)
-        except SessionClosed:
-            return  # `session_gone` sees to it
-
-
-def _unheard(reply: Reply) -> None:
-    """What becomes of an unsubscription changes nothing for anybody."""

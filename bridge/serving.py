@@ -69,7 +69,7 @@ class Bridge:
         self._forget_at: dict[bytes, float] = {}
         self._live: set[LiveCall] = set()
         self._profiles: dict[str, Profile] = {}
-        self._closing = anyio.Event()
+        self._closing = False
         self._loop = asyncio.get_running_loop()  # asking for it with every request is slow before Python 3.12
 
     # -- modern.serving.Handler ---------------------------------------------------------------------------------------
@@ -82,8 +82,9 @@ class Bridge:
         if method == "server/discover":
             return await self._discover(request, group)
         if method == "subscriptions/listen":
-            closed = await group.listening.serve(request, leg, self._closing)
-            return self._complete(method, closed, group)
+            if self._closing:
+                group.listening.end()
+            return self._complete(method, await group.listening.serve(request, leg), group)
         self._want_logs(request, group)
         session = await group.ready()
         params = requests.to_legacy(method, request.params)
@@ -237,7 +238,7 @@ class Bridge:
         found: dict[str, Any] = {
             "supportedVersions": list(SUPPORTED_VERSIONS),
             "capabilities": capabilities.discover(
-                session.capabilities, session.protocol_version, streams=True, completions=completions
+                session.capabilities, session.protocol_version, streams=session.unlabelled, completions=completions
             ),
             "_meta": {BRIDGE_KEY: {"name": NAME, "version": VERSION}},
         }
@@ -322,7 +323,9 @@ class Bridge:
 
     def stop_listening(self) -> None:
         """End the subscription streams gracefully [basic/patterns/subscriptions, Graceful Closure]."""
-        self._closing.set()
+        self._closing = True
+        for group in self.pool.groups.values():
+            group.listening.end()
 
     def give_up(self) -> None:
         """Fail what still runs, so that every open leg gets an answer before the process ends."""

@@ -14,6 +14,10 @@ from modern.errors import INVALID_PARAMS, ProtocolError
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 UPDATED: Final = "notifications/resources/updated"
 SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+MOST_RESOURCES: Final = 10_000
+"""URIs that one stream may name: each costs a request to the server behind us."""
+_BELOW: Final = "/?#"
+"""What stands between a resource's URI and the rest of a sub-resource's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Filter:
     resources: tuple[str, ...] = ()
     """URIs in the client's order, each once."""
     _wanted: frozenset[str] = frozenset()
+    _lengths: frozenset[int] = frozenset()
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Filter:
@@ -40,14 +45,18 @@ class Filter:
         uris = asked.get("resourceSubscriptions", [])
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise _wrong("'resourceSubscriptions' must be a list of strings.")
+        if len(uris) > MOST_RESOURCES:
+            raise _wrong(f"'resourceSubscriptions' has more than {MOST_RESOURCES} entries; open several streams.")
         return cls(
             _flag(asked, "toolsListChanged"),
             _flag(asked, "promptsListChanged"),
             _flag(asked, "resourcesListChanged"),
         ).only(uris)
 
-    def supported(self, capabilities: Mapping[str, Any]) -> Filter:
-        """What of it a server with these capabilities can bring."""
+    def supported(self, capabilities: Mapping[str, Any], *, pushes: bool = True) -> Filter:
+        """What of it a server with these capabilities can bring; ``pushes``: whether it can say anything unasked."""
+        if not pushes:
+            return Filter()
         resources = capabilities.get("resources")
         return replace(
             self,
@@ -59,7 +68,7 @@ class Filter:
     def only(self, uris: Iterable[str]) -> Filter:
         """The same filter with these resources."""
         kept = tuple(dict.fromkeys(uris))
-        return replace(self, resources=kept, _wanted=frozenset(kept))
+        return replace(self, resources=kept, _wanted=frozenset(kept), _lengths=frozenset(map(len, kept)))
 
     def admits(self, method: str, params: Mapping[str, Any]) -> bool:
         """Whether the stream asked for this notification. Progress and log messages never travel here."""
@@ -91,16 +100,15 @@ class Filter:
     def _covers(self, uri: str) -> bool:
         """Whether ``uri`` is subscribed, or is a sub-resource of one that is: below it in its path, query or fragment.
 
-        Looks at the prefixes of ``uri``, so that a stream with many URIs costs no more than one with few.
+        Looks at prefixes of ``uri`` of the lengths that subscribed URIs have, so that a stream with many URIs costs
+        hardly more than one with few, and a long ``uri`` no more than a short one.
         """
-        if not self._wanted:
-            return False
         if uri in self._wanted:
             return True
         return any(
-            uri[:at] in self._wanted or uri[: at + 1] in self._wanted
-            for at, character in enumerate(uri)
-            if character in "/?#"
+            (uri[length - 1] in _BELOW or uri[length] in _BELOW) and uri[:length] in self._wanted
+            for length in self._lengths
+            if 0 < length < len(uri)
         )
 
 

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
-import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from bridge.serving import Bridge
-from modern.listen import ACKNOWLEDGED, SUBSCRIPTION_ID_KEY
 from tests.bridge.harness import (
     ACCEPT,
     Client,
     Journal,
     Leg,
-    Result,
     bridged,
     only_group,
-    refused,
     text,
-    until,
     usual_answer,
 )
 
@@ -230,151 +221,3 @@ async def test_a_client_that_asks_for_logs_uses_logging(caplog: pytest.LogCaptur
         for _ in range(2):
             await client.send("tools/call", params, log_level="info")
     assert said(caplog, "used") == ["logging"]
-
-
-# -- subscriptions ----------------------------------------------------------------------------------------------------
-
-
-class Stream:
-    """A subscription that is open."""
-
-    def __init__(self, leg: Leg, id: Any) -> None:
-        self.leg, self.id = leg, id
-        self.closed: Result | None = None
-
-    def methods(self) -> list[str]:
-        return [method for method, _ in self.leg.notifications]
-
-
-@asynccontextmanager
-async def listening(bridge: Bridge, **wanted: Any) -> AsyncIterator[Stream]:
-    client = Client(bridge)
-    request = client.request("subscriptions/listen", {"notifications": wanted})
-    stream = Stream(Leg(), request.id)
-
-    async def serve() -> None:
-        stream.closed = await bridge.serve(request, stream.leg)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(serve)
-        await until(lambda: stream.leg.notifications)
-        yield stream
-        tasks.cancel_scope.cancel()
-
-
-CHANGES = {
-    "toolsListChanged": "notifications/tools/list_changed",
-    "promptsListChanged": "notifications/prompts/list_changed",
-    "resourcesListChanged": "notifications/resources/list_changed",
-}
-
-
-async def announce_everything(client: Client) -> None:
-    for method in (*CHANGES.values(), "notifications/made/up", "notifications/elicitation/complete"):
-        await client.call("announce", method=method)
-    for uri in ("asker://plain", "asker://question"):
-        await client.call("announce", method="notifications/resources/updated", params={"uri": uri})
-
-
-async def test_the_first_message_acknowledges_what_is_honoured() -> None:
-    async with bridged() as bridge, listening(bridge, toolsListChanged=True, unheardOf=True) as stream:
-        method, params = stream.leg.notifications[0]
-        assert method == ACKNOWLEDGED
-        assert params["notifications"] == {"toolsListChanged": True}
-        assert params["_meta"][SUBSCRIPTION_ID_KEY] == stream.id
-
-
-@pytest.mark.parametrize("wanted", [*CHANGES])
-async def test_a_stream_brings_what_was_asked_for_and_nothing_else(wanted: str) -> None:
-    async with bridged() as bridge, listening(bridge, **{wanted: True}) as stream:
-        await announce_everything(Client(bridge))
-        assert stream.methods() == [ACKNOWLEDGED, CHANGES[wanted]]
-        assert all(params["_meta"][SUBSCRIPTION_ID_KEY] == stream.id for _, params in stream.leg.notifications)
-
-
-async def test_two_streams_have_two_filters() -> None:
-    async with (
-        bridged() as bridge,
-        listening(bridge, toolsListChanged=True) as tools,
-        listening(bridge, toolsListChanged=True, promptsListChanged=True) as both,
-    ):
-        await announce_everything(Client(bridge))
-        assert tools.methods() == [ACKNOWLEDGED, CHANGES["toolsListChanged"]]
-        assert both.methods() == [ACKNOWLEDGED, CHANGES["toolsListChanged"], CHANGES["promptsListChanged"]]
-
-
-async def test_resources_are_subscribed_once_and_unsubscribed_after_the_last(journal: Journal) -> None:
-    plain = ["asker://plain"]
-    async with bridged(env=journal.env) as bridge:
-        async with listening(bridge, resourceSubscriptions=plain) as one:
-            async with listening(bridge, resourceSubscriptions=plain) as two:
-                await announce_everything(Client(bridge))
-                for stream in (one, two):
-                    updates = [p["uri"] for m, p in stream.leg.notifications if m == "notifications/resources/updated"]
-                    assert updates == plain
-                assert len(journal.messages("resources/subscribe")) == 1
-            await anyio.sleep(0.1)
-            assert journal.messages("resources/unsubscribe") == []
-        await until(lambda: journal.messages("resources/unsubscribe"))
-        assert len(journal.messages("resources/unsubscribe")) == 1
-
-
-async def test_a_server_that_dies_is_started_and_subscribed_again_and_the_gap_is_told(journal: Journal) -> None:
-    told = [CHANGES["toolsListChanged"], "notifications/resources/updated"]
-    async with (
-        bridged(env=journal.env) as bridge,
-        listening(bridge, resourceSubscriptions=["asker://plain"], toolsListChanged=True) as stream,
-    ):
-        with pytest.raises(Exception, match="exited"):
-            await Client(bridge).call("die_now")
-        await until(lambda: stream.methods()[1:] == told)  # though nobody calls
-        assert len(journal.messages("resources/subscribe")) == 2
-        await announce_everything(Client(bridge))
-        assert stream.methods()[3:] == told
-
-
-async def test_when_the_subscribed_session_dies_another_takes_its_subscriptions_over(journal: Journal) -> None:
-    async with bridged(env=journal.env) as bridge, listening(bridge, resourceSubscriptions=["asker://plain"]) as stream:
-        client = Client(bridge)
-        asked = await client.call("ask_once")
-        await client.call("slow", seconds=0.01)  # on a second session, since the first has a suspended asker
-        group = next(iter(bridge.pool.groups.values()))
-        assert len(group.channels) == 2
-        os.kill(journal.pids()[0], signal.SIGKILL)
-        await until(lambda: len(group.channels) == 1)
-        await until(lambda: stream.methods()[1:] == ["notifications/resources/updated"])
-        assert len(journal.messages("resources/subscribe")) == 2
-        error = await refused(client.retry("ask_once", asked["requestState"], {"elicit-1": ACCEPT}))
-        assert "SIGKILL" in error.message
-
-
-async def test_another_principals_changes_do_not_reach_a_stream() -> None:
-    async with bridged() as bridge, listening(bridge, toolsListChanged=True) as stream:
-        await announce_everything(Client(bridge, "another"))
-        assert stream.methods() == [ACKNOWLEDGED]
-
-
-async def test_progress_and_log_messages_never_travel_on_a_stream() -> None:
-    async with bridged() as bridge, listening(bridge, **dict.fromkeys(CHANGES, True)) as stream:
-        client = Client(bridge)
-        params = {"name": "progress", "arguments": {"n": 2}}
-        await client.send("tools/call", params, progress_token="p", log_level="debug")
-        await logged(client, "error", "debug")
-        assert stream.methods() == [ACKNOWLEDGED]
-
-
-async def test_the_closing_result_names_the_subscription() -> None:
-    async with bridged() as bridge, listening(bridge, toolsListChanged=True) as stream:
-        bridge.stop_listening()
-        await until(lambda: stream.closed is not None)
-        assert stream.closed is not None
-        assert stream.closed["resultType"] == "complete"
-        assert stream.closed["_meta"][SUBSCRIPTION_ID_KEY] == stream.id
-
-
-async def test_a_stream_that_was_left_is_forgotten() -> None:
-    async with bridged() as bridge:
-        async with listening(bridge, toolsListChanged=True):
-            assert only_group(bridge).listening
-        assert not only_group(bridge).listening
-        assert only_group(bridge).idle
