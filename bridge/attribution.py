@@ -259,6 +259,10 @@ class Attribution:
         """The server asked. `label`: the run that the wire names; `last_roots`: whether roots were answered before."""
         return self._verdicts.asked(channel, ask, now, label=label, roots=roots, last_roots=last_roots)
 
+    def roots_known(self) -> list[Command]:
+        """A client answered for its roots: whatever is held can have them."""
+        return self._verdicts.roots_known() if self._verdicts.held else []
+
     def ask_closed(self, ask: Ask, now: float) -> list[Command]:
         """The ask was answered or refused here, or withdrawn by the server."""
         asked = self._verdicts.asks.get(ask)

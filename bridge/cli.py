@@ -51,6 +51,8 @@ def stdio(
     timeout: options.Timeout = "10m",
     max_sessions: options.MaxSessions = 4,
     attribution: options.Attribution = "infer",
+    asks: options.Asks = None,
+    roots_age: options.RootsAge = "5m",
     key_file: options.KeyFile = None,
     log_level: options.Level = "info",
     log_format: options.Format = "text",
@@ -58,13 +60,13 @@ def stdio(
     """Speak 2026-07-28 on stdin and stdout: for the configuration of a client."""
     del inherit_env  # Always so here: the client decided what this process gets.
     target = _target(command, url, name=name, header=header, env=env, inherit_env=True, cwd=cwd)
-    limits = _limits(call_ttl, timeout, max_sessions)
+    limits = _limits(call_ttl, timeout, max_sessions, roots_age)
     ring = _ring(key_file)
     _log(log_level, log_format)
     from bridge.app import run_stdio
     from bridge.settings import Server
 
-    server = Server(target=target, limits=limits, attribution=attribution)
+    server = Server(target=target, limits=limits, attribution=attribution, asks=words.hints(asks or ()))
     return run_stdio(server, ring or _random_ring(say=False))
 
 
@@ -89,13 +91,15 @@ def serve(
     timeout: options.Timeout = "10m",
     max_sessions: options.MaxSessions = 4,
     attribution: options.Attribution = "infer",
+    asks: options.Asks = None,
+    roots_age: options.RootsAge = "5m",
     key_file: options.KeyFile = None,
     log_level: options.Level = "info",
     log_format: options.Format = "text",
 ) -> int:
     """Speak 2026-07-28 over HTTP at /mcp. When ready, the full URL is printed to stderr."""
     target = _target(command, url, name=name, header=header, env=env, inherit_env=inherit_env, cwd=cwd)
-    limits = _limits(call_ttl, timeout, max_sessions)
+    limits = _limits(call_ttl, timeout, max_sessions, roots_age)
     from bridge.principals import everybody_is_anonymous, identify_by
     from bridge.settings_http import HttpOptions, is_loopback
 
@@ -118,7 +122,13 @@ def serve(
     from bridge.app import run_http
     from bridge.settings import Server
 
-    server = Server(target=target, limits=limits, attribution=attribution, shared_session=shared_session)
+    server = Server(
+        target=target,
+        limits=limits,
+        attribution=attribution,
+        asks=words.hints(asks or ()),
+        shared_session=shared_session,
+    )
     return run_http(server, ring or _random_ring(say=True), http)
 
 
@@ -240,7 +250,7 @@ def _target(
     return Target(**given)
 
 
-def _limits(call_ttl: str, timeout: str, max_sessions: int) -> Limits:
+def _limits(call_ttl: str, timeout: str, max_sessions: int, roots_age: str) -> Limits:
     call, silence = words.duration("--call-ttl", call_ttl), words.duration("--timeout", timeout)
     from bridge.settings import Limits
 
@@ -248,6 +258,7 @@ def _limits(call_ttl: str, timeout: str, max_sessions: int) -> Limits:
     return Limits(
         call_ttl=call,
         silence=silence,
+        roots_age=words.duration("--roots-age", roots_age),
         max_sessions=max_sessions,
         max_sessions_per_principal=max(usual.max_sessions_per_principal, max_sessions),
         max_sessions_total=max(usual.max_sessions_total, max_sessions),

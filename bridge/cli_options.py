@@ -72,6 +72,22 @@ Attribution = Annotated[
         rich_help_panel=_LIMITS,
     ),
 ]
+Asks = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TOOL=never|one|many",
+        help="What you know of a tool: it never asks, one thing after the other, or many at once. Repeatable.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+RootsAge = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="Ask clients again after this long for the roots that the server wants outside calls.",
+        rich_help_panel=_LIMITS,
+    ),
+]
 KeyFile = Annotated[
     str | None,
     typer.Option(

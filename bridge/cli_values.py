@@ -12,8 +12,11 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from bridge.knowledge import Hint
 
 PASSED_ON: Final = (
     (
@@ -37,6 +40,7 @@ _HEADERS_OF_OURS: Final = frozenset(
         *("mcp-protocol-version", "mcp-session-id"),
     }
 )
+_HINTS: Final[Mapping[str, Hint]] = {"never": "never", "one": "one", "many": "many"}
 _LAUNCHERS: Final = frozenset(
     {
         *("bash", "bun", "bunx", "cmd", "deno", "docker", "dotnet", "java", "node", "npx", "php", "pipx"),
@@ -66,6 +70,18 @@ def size(option: str, text: str) -> int:
     if not 0 < count < 2**40:
         raise WrongUse(f"{option} takes a number of bytes such as 1000000, 512k or 4m; {text!r} is none.")
     return count
+
+
+def hints(given: Sequence[str]) -> dict[str, Hint]:
+    """``TOOL=never``, ``TOOL=one``, ``TOOL=many`` each."""
+    found: dict[str, Hint] = {}
+    for text in given:
+        tool, _, how = text.rpartition("=")
+        hint = _HINTS.get(how)
+        if not tool or hint is None:
+            raise WrongUse("--asks takes a tool and never, one or many: --asks deploy=one.")
+        found[tool] = hint
+    return found
 
 
 def target_words(command: Sequence[str], url: str | None) -> None:

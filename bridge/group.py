@@ -219,6 +219,8 @@ class Group:
         if ask.method == "roots/list":
             self.roots.answered(ask, result, time.monotonic())
         self.tell(ask, result)
+        if ask.method == "roots/list":
+            self.carry_out(self.attribution.roots_known())
 
     def tell(self, ask: Ask, result: dict[str, Any]) -> None:
         """Answer an ask, whoever knew the answer."""
@@ -290,6 +292,9 @@ class Group:
             case rules.Hold(ask=ask):
                 self.roots.hold(ask)
             case rules.LastRoots(ask=ask):
+                self.roots.withdrawn(ask)
+                if (session := self._asked_on.get(ask)) is not None and self.roots.too_late(ask, time.monotonic()):
+                    self.start_up.tell_again(session)
                 if self.roots.last is not None:
                     self.tell(ask, self.roots.last)
             case rules.Withdraw(ask=ask, run=Run() as run):

@@ -52,7 +52,7 @@ class Hearing:
         if roots and not group.profile.roots:
             self._refuse_roots(ask, label, channel)
             return
-        if roots and group.roots.expected():
+        if roots and group.roots.expected(session):
             group.carry_out([rules.LastRoots(ask)])
             return
         last_roots = group.roots.last is not None

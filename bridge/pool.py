@@ -46,7 +46,7 @@ class Pool:
 
     def __init__(self, server: Server, tasks: anyio.abc.TaskGroup) -> None:
         self.server = server
-        self.knowledge = Knowledge()
+        self.knowledge = Knowledge(server.hints)
         self.deprecations = Deprecations(server.target.name)
         self.groups: dict[tuple[str, Profile], Group] = {}
         self._tasks = tasks

@@ -15,10 +15,10 @@ from typing import Any
 import anyio
 
 from legacy.messages import Ask
+from legacy.session import Session
 
 LAPSES = 55.0
 """Seconds after which a held ask is taken for lapsed: servers give up after 60."""
-EXPECTED = 2.0
 
 
 class Roots:
@@ -39,7 +39,7 @@ class Roots:
         """Whether the server has to be told that there are other roots than it knows."""
         self._age = age
         self._answered_at = 0.0
-        self._expected: anyio.Event | None = None
+        self._expected: dict[Session, anyio.Event] = {}
 
     def hold(self, ask: Ask) -> None:
         self.wanted = True
@@ -52,7 +52,7 @@ class Roots:
     def lapsed(self, now: float) -> Ask | None:
         """The held ask, if its server has given up waiting by now; it is held no longer."""
         held = self.held
-        if held is None or (held.open and now - held.at < LAPSES):
+        if held is None or not self.too_late(held, now):
             return None
         self.held = None
         return held
@@ -75,15 +75,22 @@ class Roots:
         elif self.wanted and changed:
             self.tell = True
 
-    def expect_ask(self) -> anyio.Event:
-        """The server was told of other roots: its next ask is answered with the last ones, and sets the event."""
-        self._expected = anyio.Event()
-        return self._expected
+    def expect_ask(self, session: Session) -> anyio.Event:
+        """This session's server was told of other roots: its next ask is answered with the last ones, and sets the
+        event."""
+        return self._expected.setdefault(session, anyio.Event())
 
-    def expected(self) -> bool:
-        """Whether an ask that came now is that one."""
-        if self._expected is None or self.last is None:
+    def expected(self, session: Session) -> bool:
+        """Whether an ask that came there now is that one."""
+        if self.last is None or (waits := self._expected.pop(session, None)) is None:
             return False
-        self._expected.set()
-        self._expected = None
+        waits.set()
         return True
+
+    def gone(self, session: Session) -> None:
+        if (waits := self._expected.pop(session, None)) is not None:
+            waits.set()
+
+    def too_late(self, ask: Ask, now: float) -> bool:
+        """Whether the ask's server has given up waiting by now, as far as one can know."""
+        return not ask.open or now - ask.at >= LAPSES

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from bridge.knowledge import Hint
+
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -66,7 +68,7 @@ class Limits(_Frozen):
     session_idle: Seconds = 300
     """Further sessions are retired after this long without a call; the primary stays."""
     roots_age: Seconds = 300
-    """After this long a held answer to ``roots/list`` is asked again."""
+    """After this long a client is asked again for the roots that its server wants outside calls (``--roots-age``)."""
 
 
 class Server(_Frozen):
@@ -75,12 +77,23 @@ class Server(_Frozen):
     target: Target
     limits: Limits = Limits()
     attribution: Literal["infer", "strict"] = "infer"
+    asks: dict[str, Hint] = {}
+    """What the operator knows of a tool, whatever it did so far: whether it asks, and how. Prompts and resources are
+    named ``prompts/get:NAME`` and ``resources/read:URI``."""
     shared_session: bool = False
     """All principals share sessions, on the operator's word. Nothing is inferred then: an ask never reaches another
     principal."""
 
     ttl_ms: Annotated[int, Field(ge=0)] = 0
     cache_scope: Literal["private", "public"] = "private"
+
+    @property
+    def hints(self) -> dict[str, Hint]:
+        """`asks`, by the names that tools have in `bridge.knowledge`."""
+        return {
+            name if name.startswith(("prompts/get:", "resources/read:")) else f"tools/call:{name}": hint
+            for name, hint in self.asks.items()
+        }
 
     @property
     def strict(self) -> bool:

@@ -70,17 +70,26 @@ class StartUp:
 
     def lost(self, session: Session) -> None:
         self._early.pop(session, None)
+        self._roots.gone(session)
 
     async def settle_roots(self) -> None:
-        """Until the server has taken in the roots that were answered last, in bounded time."""
-        for session in list(self._group.channels):
-            with anyio.move_on_after(BARRIER):
-                if self._roots.tell:
-                    asked_again = self._roots.expect_ask()
-                    session.notify("notifications/roots/list_changed")
-                    await asked_again.wait()
-                await self._taken_in(session)
-        self._roots.tell = False
+        """Until every server has taken in the roots that were answered last; not for long."""
+        tell, self._roots.tell = self._roots.tell, False
+        with anyio.move_on_after(BARRIER):
+            async with anyio.create_task_group() as each:
+                for session in list(self._group.channels):
+                    each.start_soon(self._settle_roots, session, tell)
+
+    async def _settle_roots(self, session: Session, tell: bool) -> None:
+        if tell:
+            await self.tell_again(session).wait()
+        await self._taken_in(session)
+
+    def tell_again(self, session: Session) -> anyio.Event:
+        """Have the session's server ask for roots that it does not know; set when it has."""
+        asked_again = self._roots.expect_ask(session)
+        session.notify("notifications/roots/list_changed")
+        return asked_again
 
     async def _taken_in(self, session: Session) -> None:
         """Until the server has most likely made something of an answer about roots, which it does after reading it."""

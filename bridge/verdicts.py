@@ -339,6 +339,13 @@ class Verdicts:
         commands.append(Hold(asked.ask))
         return self.lapse(asked, now, commands)
 
+    def roots_known(self) -> list[Command]:
+        """Let the last roots answer every ask that is held."""
+        held = [asked for asked in self.asks.values() if asked.verdict is Verdict.HELD]
+        for asked in held:
+            self.forget(asked)
+        return [LastRoots(asked.ask) for asked in held]
+
     def lapse(self, asked: Asked, now: float, commands: list[Command]) -> None:
         """A plain run may be waiting for the held ask's answer, which only another could bring: not for long."""
         plain = [run.sent_at for run in asked.channel.active if run.tool is None and run.state is RUNNING]

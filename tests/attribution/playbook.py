@@ -148,6 +148,10 @@ class Play:
     def asks_roots(self, session: int, name: str, *, label: str | None = None, last_roots: bool = False) -> Then:
         return self._asked(session, name, "roots/list", label, True, last_roots=last_roots)
 
+    def roots_known(self) -> Then:
+        """A client answered for its roots."""
+        return self._then(self.rules.roots_known())
+
     def closed(self, name: str) -> Then:
         """The ask was answered, or the server withdrew it."""
         return self._then(self.rules.ask_closed(self.asks_by_name[name], self.now))

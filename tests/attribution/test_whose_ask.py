@@ -213,6 +213,16 @@ def test_a_list_that_starts_later_has_its_own_2_s() -> None:
 # Roots.
 
 
+def test_when_roots_are_known_every_session_that_waits_for_them_has_them() -> None:
+    play = Play(sessions=2)
+    play.asks_roots(1, "r1") << Hold("r1")
+    play.asks_roots(2, "r2") << Hold("r2")
+    play.closed("r1") << nothing
+    play.roots_known() << LastRoots("r2")
+    play.place("a") << Send("a", 1)
+    assert play.rules.roots_known() == []
+
+
 def test_any_running_call_carries_roots_the_one_with_the_turn_first() -> None:
     play = Play()
     play.quiet("read")

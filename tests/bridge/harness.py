@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -160,6 +161,18 @@ def named(name: str) -> dict[str, Any]:
 def only_group(bridge: Bridge) -> Group:
     [group] = bridge.pool.groups.values()
     return group
+
+
+class Clock:
+    """The time of this process, which a test can put forward; a server's own goes on as ever."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead = 0.0
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + self._ahead)
+
+    def skip(self, seconds: float) -> None:
+        self._ahead += seconds
 
 
 def forget_ghosts_soon(bridge: Bridge, seconds: float = 0.2) -> None:

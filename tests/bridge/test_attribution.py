@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from bridge.settings import Server, Target
 from tests.bridge.harness import (
     Client,
     Journal,
@@ -212,6 +213,46 @@ async def test_the_same_is_inferred_by_default(journal: Journal) -> None:
         assert text(results["slow"]) == "slept 0.25"
         assert question(results["ask_once"]) == "Mine?"
         assert only_group(bridge).attribution.counters.inferred == 1
+
+
+async def test_strict_refuses_where_only_inference_could_tell(journal: Journal) -> None:
+    async with bridged(env=journal.env, attribution="strict", silence=5) as bridge:
+        client, other = Client(bridge), Client(bridge)
+        await make_quiet(client, "slow", seconds=0.25)
+        results: dict[str, Result] = {}
+
+        async def run(tool: str, **arguments: Any) -> None:
+            results[tool] = await other.call(tool, **arguments)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: run("slow", seconds=0.25))
+            await until(lambda: len(journal.calls("slow")) == 6)
+            results["asked"] = await client.call("catches_refusal", message="Mine?")
+        assert value(results["asked"])["refused"]["message"] == "It can only be inferred which call asked it."
+        assert text(results["slow"]) == "slept 0.25"
+        assert only_group(bridge).attribution.counters.inferred == 0
+
+
+async def test_an_operator_may_say_that_a_tool_never_asks(journal: Journal) -> None:
+    async with bridged(env=journal.env, asks={"slow": "never"}) as bridge:
+        client, other = Client(bridge), Client(bridge)
+        asked: list[Result] = []
+
+        async def ask() -> None:
+            asked.append(await client.call("slow_ask", seconds=0.3))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await until(lambda: journal.calls("slow_ask"))
+            assert text(await other.call("slow", seconds=0.01)) == "slept 0.01"
+        assert len(journal.pids()) == 1
+        assert asked[0]["resultType"] == "input_required"
+
+
+def test_hints_are_for_tools_unless_they_name_another_method() -> None:
+    asks: dict[str, Any] = {"deploy": "one", "prompts/get:hello": "never", "resources/read:x:/y": "many"}
+    server = Server(target=Target(command=("x",)), asks=asks)
+    assert server.hints == {"tools/call:deploy": "one", "prompts/get:hello": "never", "resources/read:x:/y": "many"}
 
 
 # -- hundreds of calls of several people ------------------------------------------------------------------------------

@@ -8,12 +8,19 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.bridge.harness import Client, Journal, Result, bridged, only_group, refused, text, until, value
+from bridge import startup
+from bridge.knowledge import Kind
+from tests.bridge.harness import Client, Clock, Journal, Result, bridged, only_group, refused, text, until, value
 
 pytestmark = pytest.mark.anyio
 
 HOME: dict[str, Any] = {"roots": [{"uri": "file:///home", "name": "home"}]}
 WORK: dict[str, Any] = {"roots": [{"uri": "file:///work"}]}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
 
 
 @pytest.fixture
@@ -123,30 +130,103 @@ async def test_a_client_without_roots_declares_none(journal: Journal) -> None:
         assert "roots" not in initialize["params"]["capabilities"]
 
 
-async def test_a_lapsed_ask_is_asked_anew_and_the_call_sees_the_roots(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bridge.roots.LAPSES", 0.2)
+async def test_an_hour_after_the_start_the_call_asks_anew_and_sees_the_roots(journal: Journal, clock: Clock) -> None:
     async with bridged(env=journal.env) as bridge:
         client = Client(bridge)
         await client.send("tools/list")
-        await anyio.sleep(0.4)
+        clock.skip(3600)
         assert value(await with_roots(client, "roots_seen", HOME)) == HOME["roots"]
         order = journal.order()
-        changed = order.index("notifications/roots/list_changed")
-        assert "result" in order[changed:]
-        assert changed < order.index("tools/call")
+        # The lapsed ask is not answered: the server is told, asks anew, has its answer, and then hears of the call.
+        assert order[order.index("notifications/roots/list_changed") + 1] == "result"
+        assert order.index("notifications/roots/list_changed") < order.index("tools/call")
+        assert [answer["result"] for answer in journal.answers()] == [HOME]
 
 
-async def test_after_a_lapsed_ask_nobody_is_asked_twice(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_hour_after_the_start_lists_are_complete(journal: Journal, clock: Clock) -> None:
+    async with bridged(env=journal.env) as bridge:
+        client = Client(bridge)
+        await client.send("server/discover")
+        clock.skip(3600)
+        for method in ("server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"):
+            assert (await client.send(method))["resultType"] == "complete"
+
+
+async def test_after_a_lapsed_ask_nobody_is_asked_twice(journal: Journal, clock: Clock) -> None:
     """The lapsed ask is over, though its server never withdrew it: no later call carries it."""
-    monkeypatch.setattr("bridge.roots.LAPSES", 0.1)
     async with bridged(env=journal.env) as bridge:
         client = Client(bridge)
         await client.send("tools/list")
-        await anyio.sleep(0.2)
+        clock.skip(60)
         await with_roots(client, "echo", HOME, text="x")
         assert text(await client.call("slow", seconds=0.2)) == "slept 0.2"
+
+
+async def test_a_server_that_does_not_ask_again_holds_the_call_up_for_no_longer_than_2_s(
+    journal: Journal, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert startup.BARRIER == 2.0
+    monkeypatch.setattr(startup, "BARRIER", 0.2)
+    journal.env["ASKER_ROOTS_AT_START"] = "once"
+    async with bridged(env=journal.env) as bridge:
+        client = Client(bridge)
+        await client.send("tools/list")
+        clock.skip(3600)
+        assert text(await with_roots(client, "echo", HOME, text="x")) == "x"
+        assert len(journal.messages("notifications/roots/list_changed")) == 1
+
+
+async def test_a_list_that_waits_for_roots_is_complete_when_the_ask_has_lapsed(journal: Journal) -> None:
+    """Nobody could carry it; the server goes on without, and learns of the roots with the first call."""
+    journal.env["ASKER_LISTS_WAIT"] = "1"
+    async with bridged(env=journal.env) as bridge:
+        client = Client(bridge)
+        await client.send("server/discover")
+        only_group(bridge).attribution._verdicts._settle_max = 0.2
+        assert (await client.send("tools/list"))["tools"]
+        [refusal] = journal.answers()
+        assert refusal["error"]["message"] == "Nobody could be asked for roots in time."
+        assert value(await with_roots(client, "roots_seen", HOME)) == HOME["roots"]
+
+
+# -- other questions that no call can carry ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["elicitation/create", "sampling/createMessage"])
+async def test_what_is_asked_at_the_start_is_refused_at_once(method: str, tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.env["ASKER_ASKS_AT_START"] = method
+    async with bridged(env=journal.env) as bridge:
+        client = Client(bridge)
+        assert (await client.send("tools/list"))["resultType"] == "complete"
+        await until(journal.answers, 2)
+        [answer] = journal.answers()
+        assert answer["error"]["code"] == -32603
+        assert answer["error"]["message"] in (
+            "No call is open that can have asked it.",
+            "Only requests are open that cannot be asked about.",
+        )
+
+
+@pytest.mark.parametrize("method", ["elicitation/create", "sampling/createMessage"])
+async def test_what_is_asked_between_calls_is_refused_at_once(method: str, tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    async with bridged(env=journal.env) as bridge:
+        client = Client(bridge)
+        assert text(await client.call("ask_afterwards", method=method)) == "later"
+        await until(journal.answers, 2)
+        [answer] = journal.answers()
+        assert answer["error"] == {"code": -32603, "message": "No call is open that can have asked it."}
+        assert [entry for entry in await client.heard() if "refused" in entry]
+        assert only_group(bridge).attribution.knowledge.kind("tools/call:ask_afterwards") is Kind.UNKNOWN
+
+
+async def test_roots_that_are_asked_for_between_calls_are_the_last_known(journal: Journal) -> None:
+    async with bridged(env=journal.env) as bridge:
+        client = Client(bridge)
+        await with_roots(client, "ask_afterwards", HOME, method="roots/list")
+        await until(lambda: len(journal.answers()) == 2)
+        assert [answer["result"] for answer in journal.answers()] == [HOME, HOME]
 
 
 async def test_an_ask_that_is_not_answered_goes_to_the_next_call(journal: Journal) -> None:
@@ -178,14 +258,16 @@ async def test_no_roots_at_all_is_an_answer(journal: Journal) -> None:
         assert value(await client.call("roots_seen")) == []
 
 
-async def test_old_roots_are_asked_again_and_changes_are_told(journal: Journal) -> None:
-    async with bridged(env=journal.env, roots_age=0.2) as bridge:
+async def test_old_roots_are_asked_again_and_changes_are_told(journal: Journal, clock: Clock) -> None:
+    async with bridged(env=journal.env, roots_age=300) as bridge:
         client = Client(bridge)
         assert value(await with_roots(client, "roots_seen", HOME)) == HOME["roots"]
-        await anyio.sleep(0.25)
+        clock.skip(290)
+        assert value(await client.call("roots_seen")) == HOME["roots"]
+        clock.skip(20)
         assert value(await with_roots(client, "roots_seen", HOME)) == HOME["roots"]
         assert journal.messages("notifications/roots/list_changed") == []
-        await anyio.sleep(0.25)
+        clock.skip(310)
         assert value(await with_roots(client, "roots_seen", WORK)) == WORK["roots"]
         assert len(journal.messages("notifications/roots/list_changed")) == 1
 

@@ -197,3 +197,14 @@ def test_a_bad_host_is_refused(text: str) -> None:
 )
 def test_a_server_without_a_name_gets_a_telling_one(command: list[str], url: str | None, name: Any) -> None:
     assert words.server_name(command, url) == name
+
+
+def test_hints_are_read() -> None:
+    given = ["deploy=one", "a=b=never", "prompts/get:hello=many"]
+    assert words.hints(given) == {"deploy": "one", "a=b": "never", "prompts/get:hello": "many"}
+
+
+@pytest.mark.parametrize("text", ["", "deploy", "deploy=", "=one", "deploy=always", "deploy=One"])
+def test_a_bad_hint_is_refused(text: str) -> None:
+    with pytest.raises(WrongUse, match="--asks deploy=one"):
+        words.hints([text])

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.peers.talking import Http, Script, Stdio, Transcript, converse
+from tests.bridge.harness import Client, Clock, bridged
+from tests.peers.talking import Http, Script, Stdio, Transcript, converse, node_server
 
 Json = dict[str, Any]
 Folders = tuple[Path, Path]
@@ -71,3 +72,33 @@ def test_without_roots_the_folder_given_at_the_start_counts(without_roots: Trans
     assert without_roots.text(3) == "a note in given"
     assert without_roots.result(2)["isError"] is True
     assert without_roots.asks == []
+
+
+@pytest.mark.anyio
+async def test_an_hour_after_the_start_the_first_call_sees_the_clients_roots(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, root = folders
+    clock = Clock(monkeypatch)
+    async with bridged(*node_server("server-filesystem", str(given))) as bridge:
+        client = Client(bridge)
+        assert (await client.send("tools/list"))["resultType"] == "complete"
+        clock.skip(3600)
+        seen = await client.answered(
+            "list_allowed_directories", lambda method, params: {"roots": [{"uri": root.as_uri()}]}
+        )
+        assert seen["content"][0]["text"] == f"Allowed directories:\n{root}"
+
+
+@pytest.mark.anyio
+async def test_other_roots_are_asked_for_after_a_while_and_the_server_takes_them(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    async with bridged(*node_server("server-filesystem", str(folders[0])), roots_age=60) as bridge:
+        client = Client(bridge)
+        for folder in reversed(folders):
+            roots = {"roots": [{"uri": folder.as_uri()}]}
+            seen = await client.answered("list_allowed_directories", lambda method, params, roots=roots: roots)
+            assert seen["content"][0]["text"] == f"Allowed directories:\n{folder}"
+            clock.skip(61)

@@ -14,6 +14,7 @@ Tools that ask; all take ``message`` so that a test can tell one question from a
     fails), ``leaves(seconds)`` (finishes without the answer), ``die(seconds, code)`` (exits with its ask outstanding),
     ``ask_between`` (reports progress, asks, reports more), ``ask_watched`` (its ask has a progress token),
     ``optional_form(kind)``, ``impossible_form``.
+    ``ask_afterwards(method, seconds)`` returns at once and asks later, outside any call.
     ``key`` suggests the name that the ask has among ``inputRequests``.
 Prompts and resources
     ``greeting`` and ``asker://plain`` do not ask; ``introduction`` and ``asker://question`` do.
@@ -24,7 +25,9 @@ Answers come back as JSON text: what the client's result was. ``heard`` returns,
 ``accept | decline | cancel``, ``result``, ``error <code>``, ``withdrawn`` or ``call cancelled``.
 
 Habits of real old servers, by environment: ``ASKER_BANNER=1`` prints junk on stdout; ``ASKER_ROOTS_AT_START=1`` asks
-for roots when initialized and when they change (``roots_seen`` returns them); ``ASKER_GHOST=1`` ignores cancellation
+for roots when initialized and when they change (``roots_seen`` returns them), ``=once`` only when initialized;
+``ASKER_ASKS_AT_START=METHOD`` asks that when initialized; ``ASKER_LISTS_WAIT=1`` lists tools when it has roots;
+``ASKER_GHOST=1`` ignores cancellation
 and goes on to ask; ``ASKER_PROTOCOL`` is the revision to speak; ``ASKER_JOURNAL`` is a file to which every message
 that is received is appended, one ``{"pid", "message"}`` a line.
 """
@@ -46,7 +49,9 @@ Json = dict[str, Any]
 PROTOCOL = os.environ.get("ASKER_PROTOCOL", "2025-06-18")
 GHOST = os.environ.get("ASKER_GHOST") == "1"
 BANNER = os.environ.get("ASKER_BANNER") == "1"
-ROOTS_AT_START = os.environ.get("ASKER_ROOTS_AT_START") == "1"
+ROOTS_AT_START = os.environ.get("ASKER_ROOTS_AT_START")
+ASKS_AT_START = os.environ.get("ASKER_ASKS_AT_START")
+LISTS_WAIT = os.environ.get("ASKER_LISTS_WAIT") == "1"
 JOURNAL = os.environ.get("ASKER_JOURNAL")
 
 NAME_FORM: Json = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -106,6 +111,7 @@ class Wire:
         self.calls: dict[str, Call] = {}
         self.client: Json = {}
         self.roots: list[Json] | None = None
+        self.roots_known = threading.Event()
         self.numbers = itertools.count(1)
 
     def send(self, message: Json) -> None:
@@ -247,6 +253,11 @@ def log(call: Call, a: Json) -> str:
     return f"{a.get('n', 3)} lines"
 
 
+def ask_afterwards(call: Call, a: Json) -> str:
+    in_thread(ask_outside, call.wire, a.get("method", "elicitation/create"), a.get("seconds", 0.1))
+    return "later"
+
+
 def announce(call: Call, a: Json) -> str:
     call.notify(a["method"], a.get("params") or {})
     return a["method"]
@@ -314,6 +325,7 @@ TOOLS: dict[str, tuple[Tool, Json, Json | None]] = {
     "echo": (lambda call, a: a.get("text", ""), {"text": TEXT}, READ_ONLY),
     "add": (lambda call, a: str(a["a"] + a["b"]), {"a": NUMBER, "b": NUMBER}, READ_ONLY),
     "slow": (slow, {"seconds": NUMBER}, None),
+    "ask_afterwards": (ask_afterwards, {"method": TEXT, "seconds": NUMBER}, None),
     "big": (lambda call, a: "x" * a.get("n", 1000), {"n": INTEGER}, READ_ONLY),
     "progress": (progress, {"n": INTEGER, "pause": NUMBER}, None),
     "log": (log, {"n": INTEGER, "level": TEXT, "pause": NUMBER}, None),
@@ -370,6 +382,8 @@ def call_tool(call: Call) -> Json:
 
 
 def list_tools(call: Call) -> Json:
+    if LISTS_WAIT:
+        call.wire.roots_known.wait()
     return {
         "tools": [
             {
@@ -468,6 +482,18 @@ def fetch_roots(wire: Wire) -> None:
         wire.roots = Call(wire, {"id": None}).ask("roots/list", {}).get("roots")
     except Refused as refused:
         wire.roots = [refused.error]
+    wire.roots_known.set()
+
+
+def ask_outside(wire: Wire, method: str, seconds: float = 0) -> None:
+    """Ask when no call is open; `heard` tells what came of it."""
+    time.sleep(seconds)
+    form = {"message": "Anybody there?", "requestedSchema": NAME_FORM}
+    params = {"elicitation/create": form, "sampling/createMessage": sampling_params("Anybody?")}.get(method, {})
+    try:
+        Call(wire, {"id": None}).ask(method, params)
+    except Refused as refused:
+        wire.note(refused=refused.error["message"])
 
 
 def in_thread(target: Callable[..., None], *args: Any) -> None:
@@ -491,7 +517,12 @@ def hear(wire: Wire, message: Json) -> None:
         wire.note(method=method, requestId=params.get("requestId"), reason=params.get("reason"))
         if method == "notifications/cancelled" and (running := wire.calls.get(repr(params.get("requestId")))):
             running.cancel()
-        if ROOTS_AT_START and method in ("notifications/initialized", "notifications/roots/list_changed"):
+        if method == "notifications/initialized":
+            if ROOTS_AT_START:
+                in_thread(fetch_roots, wire)
+            if ASKS_AT_START:
+                in_thread(ask_outside, wire, ASKS_AT_START)
+        if method == "notifications/roots/list_changed" and ROOTS_AT_START == "1":
             in_thread(fetch_roots, wire)
 
 
