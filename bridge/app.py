@@ -38,7 +38,7 @@ def run_stdio(server: Server, ring: KeyRing) -> int:
     async def main() -> int:
         async with bridge_running(server, ring) as bridge, anyio.create_task_group() as tasks:
             tasks.start_soon(_on_signal, tasks.cancel_scope.cancel)
-            await serve_stdio(bridge, StdioSettings(ready=bridge.ready))
+            await serve_stdio(bridge, StdioSettings(ready=bridge.ready, closing=bridge.stop_listening))
             tasks.cancel_scope.cancel()
         return 0
 

@@ -1,10 +1,10 @@
 """The stdio face [basic/transports/stdio]: one JSON object a line, requests side by side, one channel for all.
 
 Rules: a client cancels by ``notifications/cancelled``, after which nothing more is written for that id; the end of
-stdin, or of whoever reads stdout, ends everything that runs, in bounded time; a subscription that ends from this side
-is told so by its result and then by ``notifications/cancelled`` [basic/patterns/cancellation]; a client that does not
-read cannot make memory grow: notifications are bounded as in `modern.backlog`, and nothing is read while answers pile
-up.
+stdin, or of whoever reads stdout, ends everything that runs, in bounded time; a subscription that ends from this side,
+also for that reason, is told so by its result and then by ``notifications/cancelled`` [basic/patterns/cancellation]; a
+client that does not read cannot make memory grow: notifications are bounded as in `modern.backlog`, and nothing is read
+while answers pile up.
 
 This is a hot path, so requests run in asyncio's own tasks. The face owns them: they are kept in one set, cancelled at
 the end and waited for, at most `StdioSettings.end_within` seconds.
@@ -29,6 +29,8 @@ from modern.pipes import Sink, Source, as_found, kept_clean, open_sink, open_sou
 from modern.serving import Handler
 from modern.wire import decode, encode, error_message, notification_message, result_message
 
+LISTEN = "subscriptions/listen"
+
 
 @dataclass(frozen=True, slots=True)
 class StdioSettings:
@@ -47,6 +49,8 @@ class StdioSettings:
     ready: Callable[[], Awaitable[str | None]] | None = None
     """Awaited before ``initialize`` is refused: a client that gave up on a slow probe comes with it next, and probes
     again only after that refusal."""
+    closing: Callable[[], None] | None = None
+    """Called when the face ends, before what runs is cancelled: the handler ends its subscription streams."""
     end_within: float = 5.0
     """What running requests get to end after stdin has."""
     flush_within: float = 1.0
@@ -200,12 +204,16 @@ class _Face:
             self._write(encode(answer), leg)
         except ValueError as fault:
             self._write(encode(error_message(leg.id, internal_error(leg.method, fault))), leg)
-        if leg.method == "subscriptions/listen" and (leg.overrun or "result" in answer):
+        if leg.method == LISTEN and (leg.overrun or "result" in answer):
             self._write(encode(notification_message("notifications/cancelled", {"requestId": leg.id})), leg)
 
     async def finish(self) -> None:
-        """Cancel what runs, wait for its end, and let the client read what is left."""
+        """End the subscriptions gracefully, cancel what else runs, wait, and let the client read what is left."""
         self._stopping = True
+        streams = [leg.task for leg in self._running.values() if leg.method == LISTEN and leg.task is not None]
+        if streams and self._settings.closing is not None:
+            self._settings.closing()
+            await asyncio.wait(streams, timeout=self._settings.flush_within)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
