@@ -44,6 +44,7 @@ def stdio(
     url: options.Url = None,
     name: options.Name = None,
     header: options.Header = None,
+    header_command: options.HeaderCommand = None,
     env: options.Env = None,
     inherit_env: options.InheritEnv = False,
     cwd: options.Cwd = None,
@@ -59,7 +60,9 @@ def stdio(
 ) -> int:
     """Speak 2026-07-28 on stdin and stdout: for the configuration of a client."""
     del inherit_env  # Always so here: the client decided what this process gets.
-    target = _target(command, url, name=name, header=header, env=env, inherit_env=True, cwd=cwd)
+    target = _target(
+        command, url, name=name, header=header, header_command=header_command, env=env, inherit_env=True, cwd=cwd
+    )
     limits = _limits(call_ttl, timeout, max_sessions, roots_age)
     ring = _ring(key_file)
     _log(log_level, log_format)
@@ -84,6 +87,7 @@ def serve(
     url: options.Url = None,
     name: options.Name = None,
     header: options.Header = None,
+    header_command: options.HeaderCommand = None,
     env: options.Env = None,
     inherit_env: options.InheritEnv = False,
     cwd: options.Cwd = None,
@@ -98,7 +102,9 @@ def serve(
     log_format: options.Format = "text",
 ) -> int:
     """Speak 2026-07-28 over HTTP at /mcp. When ready, the full URL is printed to stderr."""
-    target = _target(command, url, name=name, header=header, env=env, inherit_env=inherit_env, cwd=cwd)
+    target = _target(
+        command, url, name=name, header=header, header_command=header_command, env=env, inherit_env=inherit_env, cwd=cwd
+    )
     limits = _limits(call_ttl, timeout, max_sessions, roots_age)
     from bridge.principals import everybody_is_anonymous, identify_by
     from bridge.settings_http import HttpOptions, is_loopback
@@ -225,6 +231,7 @@ def _target(
     *,
     name: str | None,
     header: list[str] | None,
+    header_command: str | None,
     env: list[str] | None,
     inherit_env: bool,
     cwd: str | None,
@@ -238,9 +245,11 @@ def _target(
         if env or cwd is not None:
             raise WrongUse("--env and --cwd belong to a command; a server at a URL was started by somebody else.")
         given |= {"url": words.server_url(url), "headers": words.headers(header or ())}
+        given |= {"header_command": words.header_command(header_command)}
     else:
-        if header:
-            raise WrongUse("--header belongs to --url; a command takes no headers.")
+        if header or header_command is not None:
+            option = "--header" if header else "--header-command"
+            raise WrongUse(f"{option} belongs to --url; a command takes no headers.")
         child_env = words.environment(env or (), inherit=inherit_env, ours=os.environ)
         child_cwd = None if cwd is None else words.directory(cwd)
         words.executable(command, env=child_env, cwd=child_cwd)

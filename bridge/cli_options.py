@@ -31,6 +31,15 @@ Header = Annotated[
     list[str] | None,
     typer.Option(metavar="'NAME: VALUE'", help="Send this header to the URL. Repeatable.", rich_help_panel=_SERVER),
 ]
+HeaderCommand = Annotated[
+    str | None,
+    typer.Option(
+        metavar="'COMMAND'",
+        help="Run this to get headers for the URL (`Name: value` lines, or a JSON object), and again when the server "
+        "answers 401.",
+        rich_help_panel=_SERVER,
+    ),
+]
 Env = Annotated[
     list[str] | None,
     typer.Option(

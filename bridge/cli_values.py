@@ -15,6 +15,8 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from legacy.header_rules import OURS, is_name, is_value
+
 if TYPE_CHECKING:
     from bridge.knowledge import Hint
 
@@ -33,13 +35,6 @@ OUR_SECRETS: Final = frozenset({"MRTR_BRIDGE_KEYS"})
 _UNITS: Final = {"ms": 0.001, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SIZES: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _LONGEST: Final = 366 * 86400
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_HEADERS_OF_OURS: Final = frozenset(
-    {
-        *("accept", "connection", "content-length", "content-type", "host", "last-event-id", "transfer-encoding"),
-        *("mcp-protocol-version", "mcp-session-id"),
-    }
-)
 _HINTS: Final[Mapping[str, Hint]] = {"never": "never", "one": "one", "many": "many"}
 _LAUNCHERS: Final = frozenset(
     {
@@ -118,16 +113,23 @@ def headers(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, colon, value = text.partition(":")
         value = value.strip(" \t")
-        if not colon or not _HEADER_NAME.fullmatch(name):
+        if not colon or not is_name(name):
             raise WrongUse("--header takes a name and a value: --header 'Authorization: Bearer ...'.")
-        if not value or not all(character == "\t" or " " <= character <= "~" for character in value):
+        if not is_value(value):
             raise WrongUse(f"--header {name}: the value must be printable ASCII on one line.")
-        if name.lower() in _HEADERS_OF_OURS:
+        if name.lower() in OURS:
             raise WrongUse(f"--header {name}: the bridge sets this header itself; leave it out.")
         if name.lower() in (known.lower() for known in found):
             raise WrongUse(f"--header {name} is given twice; give it once.")
         found[name] = value
     return found
+
+
+def header_command(text: str | None) -> str | None:
+    """A shell's words, that is any that are."""
+    if text is not None and (not text.strip() or "\0" in text):
+        raise WrongUse("--header-command takes a command that prints headers, such as 'print-token --as-header'.")
+    return text
 
 
 def environment(given: Sequence[str], *, inherit: bool, ours: Mapping[str, str]) -> dict[str, str]:

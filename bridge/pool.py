@@ -20,13 +20,14 @@ from bridge.backoff import Backoff
 from bridge.deprecation import Deprecations, features_of
 from bridge.group import Group
 from bridge.knowledge import Knowledge
+from bridge.reach import legacy_target
 from bridge.settings import Server
 from bridge.translate.capabilities import Profile
 from bridge.version import CLIENT_INFO
 from legacy.connect import run_session
 from legacy.errors import LegacyError
 from legacy.session import Session
-from legacy.targets import HttpTarget, Limits, StdioTarget
+from legacy.targets import Limits
 from modern.errors import INTERNAL_ERROR, ProtocolError
 
 log = logging.getLogger("mrtr.pool")
@@ -46,6 +47,7 @@ class Pool:
 
     def __init__(self, server: Server, tasks: anyio.abc.TaskGroup) -> None:
         self.server = server
+        self.target = legacy_target(server.target)
         self.knowledge = Knowledge(server.hints)
         self.deprecations = Deprecations(server.target.name)
         self.groups: dict[tuple[str, Profile], Group] = {}
@@ -124,12 +126,9 @@ class Pool:
     ) -> None:
         """A session's task: raises only what the one who waits for its start is to hear."""
         started = _Relay(task_status)
-        target = self.server.target
         try:
             await run_session(
-                StdioTarget(target.command, env=target.env, cwd=target.cwd)
-                if target.url is None
-                else HttpTarget(target.url, headers=target.headers),
+                self.target,
                 client_info=CLIENT_INFO,
                 capabilities=declared,
                 listener=group.hearing,

@@ -28,6 +28,8 @@ class Target(_Frozen):
     cwd: str | None = None
     headers: dict[str, str] = {}
     """Sent with every HTTP request to the URL."""
+    header_command: str | None = None
+    """Prints further headers: run before the first request, and again when the server answers 401."""
     name: str = "server"
     """What the server is called in logs and in the requestState's binding."""
 

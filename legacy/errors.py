@@ -34,5 +34,9 @@ class ModernServer(CannotStart):
         """The revisions that it says it speaks, as it ordered them."""
 
 
+class Unsent(LegacyError):
+    """A request was not sent, or not taken up; the message is a clause that says why."""
+
+
 class SessionClosed(LegacyError):
     """The session has ended; a message could not be sent on it."""

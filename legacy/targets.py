@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from legacy.credentials import HeaderCommand
+
 
 @dataclass(frozen=True, slots=True)
 class StdioTarget:
@@ -23,6 +25,8 @@ class HttpTarget:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
+    credentials: HeaderCommand | None = None
+    """What brings further headers, and newer ones when they have run out; shared by all who use the target."""
 
 
 @dataclass(frozen=True, slots=True)

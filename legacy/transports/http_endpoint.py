@@ -10,6 +10,8 @@ from functools import lru_cache
 
 import httpx
 
+from legacy.credentials import CredentialsFailed
+from legacy.errors import Unsent
 from legacy.targets import HttpTarget, Limits
 from legacy.transports.http_wire import ACCEPT_BOTH, ACCEPT_EVENTS, same_origin, shown
 
@@ -21,7 +23,7 @@ whose outcome is unknown."""
 _MOST_OF_ERROR = 64 * 1024
 
 
-class RefusedRedirect(Exception):
+class RefusedRedirect(Unsent):
     """The server sends us to another origin, where neither its credentials nor our messages belong."""
 
 
@@ -31,28 +33,30 @@ UNCONNECTED = (
     httpx.PoolTimeout,
     httpx.ProxyError,
     httpx.UnsupportedProtocol,
-    RefusedRedirect,
+    Unsent,
 )
 """What went wrong before a request was on its way."""
 
 
 def why_unconnected(error: Exception, url: httpx.URL) -> str:
     """The same in words, as the end of a sentence."""
-    return str(error) if isinstance(error, RefusedRedirect) else f"no connection to {shown(url)}"
+    return str(error) if isinstance(error, Unsent) else f"no connection to {shown(url)}"
 
 
 class Endpoint:
     """Where the messages go.
 
-    Invariant: every request goes to the origin of the target's URL, and carries its headers, the session id once the
-    server has given one, and the protocol version once it is negotiated (2025-11-25 basic/transports).
+    Invariant: every request goes to the origin of the target's URL, and carries its headers and credentials, the
+    session id once the server has given one, and the protocol version once it is negotiated (2025-11-25
+    basic/transports).
     """
 
     def __init__(self, target: HttpTarget, client: httpx.AsyncClient) -> None:
         self.url = httpx.URL(target.url)
         self.session_id: str | None = None
         self.version: str | None = None
-        self._headers = dict(target.headers)
+        self._headers = {name.lower(): value for name, value in target.headers.items()}
+        self._credentials = target.credentials
         self._client = client
 
     @asynccontextmanager
@@ -64,21 +68,28 @@ class Endpoint:
         last_event_id: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
-        """Send one request, yield its response when the headers are there, close it at the end.
+        """Send one request, yield its response when the headers are there, close it at the end. One that is answered
+        401 is sent once more if there are newer credentials: nobody has looked at it yet.
 
         Raises:
             httpx.RequestError: no connection, or it broke.
-            RefusedRedirect: nothing was carried out.
+            Unsent: nothing was carried out.
         """
-        for _ in range(_MOST_REDIRECTS):
+        renewed = False
+        for _ in range(_MOST_REDIRECTS + 1):
+            generation, secret = (0, {}) if self._credentials is None else await self._credentials.current()
             request = self._client.build_request(
                 method,
                 self.url,
                 content=body,
-                headers={**self._headers_for(method, last_event_id), **(headers or {})},
+                headers={**self._headers_for(method, last_event_id), **(headers or {}), **secret},
             )
             response = await self._client.send(request, stream=True, follow_redirects=False)
             try:
+                if response.status_code == 401 and self._credentials is not None and not renewed:
+                    renewed = True
+                    if await self._renewed(generation):
+                        continue
                 location = response.headers.get("location")
                 if response.status_code not in _REDIRECTS or location is None:
                     yield response
@@ -93,6 +104,13 @@ class Endpoint:
             finally:
                 await response.aclose()
         raise RefusedRedirect(f"{shown(self.url)} redirects again and again")
+
+    async def _renewed(self, generation: int) -> bool:
+        assert self._credentials is not None
+        try:
+            return await self._credentials.renew(generation)
+        except CredentialsFailed as error:
+            raise CredentialsFailed(f"it answered HTTP 401 Unauthorized, and {error}") from None
 
     def _headers_for(self, method: str, last_event_id: str | None) -> dict[str, str]:
         headers = {**self._headers, "accept": ACCEPT_EVENTS if method == "GET" else ACCEPT_BOTH}

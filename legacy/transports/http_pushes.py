@@ -13,8 +13,9 @@ import anyio
 import httpx
 from anyio.abc import TaskGroup
 
+from legacy.errors import Unsent
 from legacy.targets import Limits
-from legacy.transports.http_endpoint import Endpoint, RefusedRedirect
+from legacy.transports.http_endpoint import Endpoint
 from legacy.transports.http_wire import session_is_gone, status_line
 from legacy.wire import blame
 
@@ -70,7 +71,7 @@ class Pushes:
                     if session_is_gone(response.status_code, refusal, had_session=had_session):
                         self._gone()
                     self._log.warning("the server answered %s with HTTP %s", method, status_line(response))
-        except (httpx.RequestError, RefusedRedirect, TimeoutError) as error:
+        except (httpx.RequestError, Unsent, TimeoutError) as error:
             self._log.warning("%s may not have reached the server: %s", method, type(error).__name__)
         except Exception as error:
             self._log.error("%s failed here: %s", method, blame(error))

@@ -15,11 +15,20 @@ from collections.abc import Callable
 import anyio
 import httpx
 
+from legacy.errors import Unsent
 from legacy.framing import Event, EventDecoder
 from legacy.targets import Limits
 from legacy.transports.base import Receiver
-from legacy.transports.http_endpoint import Endpoint, RefusedRedirect, keep_alive
-from legacy.transports.http_wire import ACCEPT_EVENTS, PASSING, media_type, session_is_gone, status_line
+from legacy.transports.http_endpoint import Endpoint, keep_alive
+from legacy.transports.http_wire import (
+    ACCEPT_EVENTS,
+    CREDENTIALS,
+    PASSING,
+    advice,
+    media_type,
+    session_is_gone,
+    status_line,
+)
 from legacy.wire import decode, messages
 
 _LONG = 5.0
@@ -37,6 +46,7 @@ class Streams:
         self._limits = limits
         self._log = log
         self._gone = gone
+        self._complained: set[str] = set()
 
     async def read(
         self, response: httpx.Response, decoder: EventDecoder, request_id: int | None, *, again: bool = False
@@ -79,7 +89,7 @@ class Streams:
                         return
                     else:
                         failures += 1
-            except (httpx.RequestError, RefusedRedirect) as error:
+            except (httpx.RequestError, Unsent) as error:
                 self._log.debug("a stream could not be resumed, or broke again: %s", type(error).__name__)
                 failures += decoder.last_id == before
             if decoder.last_id != before:
@@ -106,21 +116,34 @@ class Streams:
                         came = await self.read(response, decoder, None, again=again)
                         clean = True
                     elif not ever_open and _never(response):
-                        self._log.debug("no GET stream: %s", status_line(response))
+                        self._unheard(response)
                         opened(False)
                         return
                     elif await self._refused(response, passing=True):
                         return
-            except (httpx.RequestError, RefusedRedirect) as error:
+            except (httpx.RequestError, Unsent) as error:
                 self._log.debug("the GET stream broke: %s", type(error).__name__)
             opened(True)
             failures = 0 if came or (clean and time.monotonic() - began > _LONG) else failures + 1
             await anyio.sleep(self._pause(decoder.retry if clean else None, failures, failures))
 
+    def _unheard(self, response: httpx.Response) -> None:
+        """Say, once for each answer, that a GET stream is refused for want of credentials; other refusals are usual."""
+        line = status_line(response)
+        if response.status_code not in CREDENTIALS or line in self._complained:
+            self._log.debug("a GET was answered %s", line)
+            return
+        self._complained.add(line)
+        self._log.warning(
+            "the GET stream was refused with HTTP %s, so what the server sends there is not heard%s",
+            line,
+            advice(response.status_code, "the GET stream"),
+        )
+
     async def _refused(self, response: httpx.Response, *, passing: bool = False) -> bool:
         """A GET was not answered with a stream: whether there is no sense in another try."""
         body = await self._endpoint.body(response)
-        self._log.debug("a GET was answered %s", status_line(response))
+        self._unheard(response)
         if session_is_gone(response.status_code, body, had_session=self._endpoint.session_id is not None):
             self._gone()
             return True

@@ -21,6 +21,17 @@ ACCEPT_EVENTS = "text/event-stream"
 PASSING = frozenset({408, 409, 425, 429})
 """Client errors that another try may not meet."""
 
+CREDENTIALS = frozenset({401, 403})
+"""What is answered for want of credentials, or of better ones."""
+
+_PARAMETER = re.compile(r'([A-Za-z0-9_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))')
+_SCHEME = re.compile(r"(?:^|,)\s*([A-Za-z][A-Za-z0-9-]{0,30})(?=[\s,]|$)")
+_TELLING = {
+    "error": re.compile(r"[a-z_]{1,40}"),
+    "scope": re.compile(r"[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}"),
+    "resource_metadata": re.compile(r"https?://[!-~]{1,300}"),
+}
+
 _ABOUT_SESSION = re.compile(r"\bsession|not initialized", re.IGNORECASE)
 _SESSION_CODES = frozenset({-32600, -32000, -32001, -32603})
 
@@ -75,17 +86,37 @@ def shown(url: httpx.URL) -> str:
 
 
 def status_line(response: httpx.Response) -> str:
-    """For example ``404 Not Found``."""
-    return f"{response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
+    """For example ``404 Not Found``, or ``401 Unauthorized (Bearer, invalid_token)``."""
+    line = f"{response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".rstrip()
+    challenge = challenged(response) if response.status_code in CREDENTIALS else ""
+    return f"{line} ({challenge})" if challenge else line
+
+
+def challenged(response: httpx.Response) -> str:
+    """What ``WWW-Authenticate`` wants: schemes, and of their parameters those that help and hold no secret (RFC 6750,
+    section 3; RFC 9728, section 5.1)."""
+    value = response.headers.get("www-authenticate", "")[:4000]
+    found = [scheme[1] for scheme in _SCHEME.finditer(_PARAMETER.sub("=", value))]
+    for parameter in _PARAMETER.finditer(value):
+        form, given = _TELLING.get(parameter[1].lower()), parameter[2] or parameter[3] or ""
+        if form is not None and form.fullmatch(given):
+            found.append(f"{parameter[1].lower()} {given}")
+    return ", ".join(found)
 
 
 def advice(status: int, method: str) -> str:
     """What the operator can do about a refusal, as the end of a sentence."""
     match status:
         case 401:
-            return "; give the bridge credentials that the server takes"
+            return (
+                "; give the bridge credentials that the server takes with --header, or with --header-command if they "
+                "run out"
+            )
         case 403:
-            return "; the server refuses these credentials, or this host or origin"
+            return (
+                "; the server refuses the bridge's credentials (--header, --header-command), or what they may do, "
+                "or this host or origin"
+            )
         case 404 | 405 if method == "initialize":
             return "; check the path of its URL, and whether it speaks Streamable HTTP"
         case 429:

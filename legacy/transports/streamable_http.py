@@ -18,10 +18,11 @@ import httpx
 from anyio.abc import TaskGroup
 
 from legacy import probe
+from legacy.errors import Unsent
 from legacy.framing import EventDecoder
 from legacy.targets import HttpTarget, Limits
 from legacy.transports.base import Ping, Receiver
-from legacy.transports.http_endpoint import UNCONNECTED, Endpoint, RefusedRedirect, new_client, why_unconnected
+from legacy.transports.http_endpoint import UNCONNECTED, Endpoint, new_client, why_unconnected
 from legacy.transports.http_farewell import Farewell
 from legacy.transports.http_pushes import Pushes
 from legacy.transports.http_streams import Streams
@@ -279,5 +280,5 @@ class StreamableHttpTransport:
         try:
             async with self._endpoint.open("DELETE") as response:
                 self._log.debug("DELETE was answered %s", status_line(response))
-        except (httpx.RequestError, RefusedRedirect) as error:
+        except (httpx.RequestError, Unsent) as error:
             self._log.debug("DELETE failed: %s", type(error).__name__)

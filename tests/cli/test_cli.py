@@ -163,6 +163,8 @@ def test_loopback_needs_no_names(started: Started, host: str) -> None:
         ("stdio --env A=1 --url http://x", "belong to a command"),
         ("stdio --cwd . --url http://x", "belong to a command"),
         ("stdio --header X:1 -- cat", "belongs to --url"),
+        ("stdio --header-command x -- cat", "--header-command belongs to --url"),
+        ("stdio --header-command= --url http://localhost/mcp", "--header-command takes a command"),
         ("stdio --header X --url http://x", "takes a name and a value"),
         ("stdio --timeout soon -- cat", "--timeout takes a time"),
         ("stdio --call-ttl 0 -- cat", "--call-ttl takes a time"),

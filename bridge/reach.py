@@ -1,0 +1,22 @@
+"""From the operator's words to where the server is, with the credentials that all who reach it share."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from bridge.cli_values import OUR_SECRETS
+from bridge.settings import Target
+from legacy.credentials import HeaderCommand
+from legacy.targets import HttpTarget, StdioTarget
+
+
+def legacy_target(target: Target) -> StdioTarget | HttpTarget:
+    """Make one for each wrapped server, not for each session."""
+    if target.url is None:
+        return StdioTarget(target.command, env=target.env, cwd=target.cwd)
+    credentials = None
+    if target.header_command is not None:
+        env = {name: value for name, value in os.environ.items() if name not in OUR_SECRETS}
+        credentials = HeaderCommand(target.header_command, logging.getLogger(f"mrtr.server.{target.name}"), env=env)
+    return HttpTarget(target.url, headers=target.headers, credentials=credentials)
