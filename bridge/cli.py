@@ -42,6 +42,7 @@ _COMMAND_WORDS: Final[Any] = {"allow_interspersed_args": False}
 def stdio(
     command: options.Command = None,
     url: options.Url = None,
+    transport: options.Transport = "auto",
     name: options.Name = None,
     header: options.Header = None,
     header_command: options.HeaderCommand = None,
@@ -61,7 +62,15 @@ def stdio(
     """Speak 2026-07-28 on stdin and stdout: for the configuration of a client."""
     del inherit_env  # Always so here: the client decided what this process gets.
     target = _target(
-        command, url, name=name, header=header, header_command=header_command, env=env, inherit_env=True, cwd=cwd
+        command,
+        url,
+        transport=transport,
+        name=name,
+        header=header,
+        header_command=header_command,
+        env=env,
+        inherit_env=True,
+        cwd=cwd,
     )
     limits = _limits(call_ttl, timeout, max_sessions, roots_age)
     ring = _ring(key_file)
@@ -85,6 +94,7 @@ def serve(
     allowed_origin: options.AllowedOrigin = None,
     max_body: options.MaxBody = "4m",
     url: options.Url = None,
+    transport: options.Transport = "auto",
     name: options.Name = None,
     header: options.Header = None,
     header_command: options.HeaderCommand = None,
@@ -103,7 +113,15 @@ def serve(
 ) -> int:
     """Speak 2026-07-28 over HTTP at /mcp. When ready, the full URL is printed to stderr."""
     target = _target(
-        command, url, name=name, header=header, header_command=header_command, env=env, inherit_env=inherit_env, cwd=cwd
+        command,
+        url,
+        transport=transport,
+        name=name,
+        header=header,
+        header_command=header_command,
+        env=env,
+        inherit_env=inherit_env,
+        cwd=cwd,
     )
     limits = _limits(call_ttl, timeout, max_sessions, roots_age)
     from bridge.principals import everybody_is_anonymous, identify_by
@@ -229,6 +247,7 @@ def _target(
     command: list[str] | None,
     url: str | None,
     *,
+    transport: Literal["auto", "streamable-http", "http-sse"],
     name: str | None,
     header: list[str] | None,
     header_command: str | None,
@@ -244,12 +263,14 @@ def _target(
     if url is not None:
         if env or cwd is not None:
             raise WrongUse("--env and --cwd belong to a command; a server at a URL was started by somebody else.")
-        given |= {"url": words.server_url(url), "headers": words.headers(header or ())}
+        given |= {"url": words.server_url(url), "transport": transport, "headers": words.headers(header or ())}
         given |= {"header_command": words.header_command(header_command)}
     else:
         if header or header_command is not None:
             option = "--header" if header else "--header-command"
             raise WrongUse(f"{option} belongs to --url; a command takes no headers.")
+        if transport != "auto":
+            raise WrongUse("--transport belongs to --url; a command is spoken to over its stdin and stdout.")
         child_env = words.environment(env or (), inherit=inherit_env, ours=os.environ)
         child_cwd = None if cwd is None else words.directory(cwd)
         words.executable(command, env=child_env, cwd=child_cwd)

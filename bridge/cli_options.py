@@ -18,6 +18,10 @@ Command = Annotated[
 Url = Annotated[
     str | None, typer.Option(metavar="URL", help="The legacy server to reach over HTTP.", rich_help_panel=_SERVER)
 ]
+Transport = Annotated[
+    Literal["auto", "streamable-http", "http-sse"],
+    typer.Option("--transport", help="What is spoken at the URL; auto: find out.", rich_help_panel=_SERVER),
+]
 Name = Annotated[
     str | None,
     typer.Option(

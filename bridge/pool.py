@@ -26,6 +26,7 @@ from bridge.translate.capabilities import Profile
 from bridge.version import CLIENT_INFO
 from legacy.connect import run_session
 from legacy.errors import LegacyError
+from legacy.probe import HTTP_SSE, STREAMABLE_HTTP, Found
 from legacy.session import Session
 from legacy.targets import Limits
 from modern.errors import INTERNAL_ERROR, ProtocolError
@@ -58,6 +59,7 @@ class Pool:
         """Sessions that ended too soon, by principal: what one does to its sessions is no other's misfortune."""
         self._timers: dict[Group, tuple[float, asyncio.TimerHandle]] = {}
         self._sessions = 0
+        self._found = Found()
         self._opened_at: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
 
     def group(self, principal: str, profile: Profile) -> Group:
@@ -116,7 +118,9 @@ class Pool:
         label = f"{self.server.target.name}#{self._sessions}"
         session: Session = await self._tasks.start(partial(self._run, group, label, declared))
         self._starts = Backoff()
-        self.deprecations.negotiated(label, features_of(declared, session.capabilities))
+        self.deprecations.negotiated(
+            label, features_of(declared, session.capabilities, http_sse=session.transport == HTTP_SSE)
+        )
         self._opened_at[session] = time.monotonic()
         log.info("session %s is open (protocol %s)", label, session.protocol_version)
         return session
@@ -134,6 +138,7 @@ class Pool:
                 listener=group.hearing,
                 name=label,
                 limits=Limits(start=self.server.limits.start),
+                found=self._found,
                 task_status=started,
             )
         except Exception as error:
@@ -142,11 +147,12 @@ class Pool:
             log.error("session %s ended by a fault of the bridge", label, exc_info=error)
 
     def _lost(self, group: Group, session: Session) -> None:
-        """A process that ended by itself soon after its start is started again more and more slowly. (A session that an
-        HTTP server has forgotten says nothing about how the next one will fare.)"""
+        """A process, or a stream of HTTP+SSE, that ended by itself soon after its start is started again more and more
+        slowly. (A session that a Streamable HTTP server has forgotten says nothing about how the next one will fare.)
+        """
         now = time.monotonic()
         life = now - self._opened_at.pop(session, 0.0)
-        if self.server.target.url is not None:
+        if session.transport == STREAMABLE_HTTP:
             return
         if life >= SHORT_LIFE:
             self._ends.pop(group.principal, None)

@@ -19,4 +19,4 @@ def legacy_target(target: Target) -> StdioTarget | HttpTarget:
     if target.header_command is not None:
         env = {name: value for name, value in os.environ.items() if name not in OUR_SECRETS}
         credentials = HeaderCommand(target.header_command, logging.getLogger(f"mrtr.server.{target.name}"), env=env)
-    return HttpTarget(target.url, headers=target.headers, credentials=credentials)
+    return HttpTarget(target.url, headers=target.headers, credentials=credentials, transport=target.transport)

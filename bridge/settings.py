@@ -30,6 +30,8 @@ class Target(_Frozen):
     """Sent with every HTTP request to the URL."""
     header_command: str | None = None
     """Prints further headers: run before the first request, and again when the server answers 401."""
+    transport: Literal["auto", "streamable-http", "http-sse"] = "auto"
+    """What is spoken at the URL; ``auto``: found out."""
     name: str = "server"
     """What the server is called in logs and in the requestState's binding."""
 

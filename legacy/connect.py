@@ -7,17 +7,24 @@ in bounded time, when it returns.
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
 import httpx
 from anyio.abc import TaskStatus
 
-from legacy.errors import CannotStart
+from legacy.errors import CannotStart, NoHttpSse
 from legacy.handshake import handshake
+from legacy.probe import Found
 from legacy.session import Listener, Session
 from legacy.targets import HttpTarget, Limits, StdioTarget
 from legacy.transports.base import Transport
+from legacy.transports.http_sse import HttpSseTransport
 from legacy.transports.stdio import StdioTransport
 from legacy.transports.streamable_http import StreamableHttpTransport
 
@@ -30,36 +37,64 @@ async def run_session(
     listener: Listener,
     name: str,
     limits: Limits | None = None,
+    found: Found | None = None,
     task_status: TaskStatus[Session] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Start the server or reach it, initialise a session, own it to its end.
+
+    ``found`` is what earlier sessions with this target found out, and learns what this one does.
 
     Raises:
         CannotStart: before the session was ready; nothing is left running.
     """
     limits = limits or Limits()
-    transport = open_transport(target, name, limits)
-    await own_session(
-        transport,
-        client_info=client_info,
-        capabilities=capabilities,
-        listener=listener,
-        name=name,
-        limits=limits,
-        task_status=task_status,
-    )
+    found = found or Found()
+    log = logging.getLogger(f"mrtr.server.{name}")
+    began = time.monotonic()
+    refusal: CannotStart | None = None
+    for transport in _candidates(target, name, limits, found):
+        if refusal is not None:
+            limits = replace(limits, start=max(1.0, round(limits.start - (time.monotonic() - began), 1)))
+        try:
+            await own_session(
+                transport,
+                client_info=client_info,
+                capabilities=capabilities,
+                listener=listener,
+                name=name,
+                limits=limits,
+                ready=partial(found.learn, transport.kind, log),
+                task_status=task_status,
+            )
+            return
+        except NoHttpSse as error:
+            found.transport = None
+            refusal = CannotStart(f"{refusal} {error}") if refusal is not None else error
+        except CannotStart as error:
+            found.transport = None
+            if not isinstance(transport, StreamableHttpTransport) or not transport.perhaps_http_sse(error):
+                raise
+            refusal = error
+    assert refusal is not None
+    raise refusal
 
 
-def open_transport(target: StdioTarget | HttpTarget, name: str, limits: Limits) -> Transport:
-    """The transport for a target, not yet entered."""
-    match target:
-        case StdioTarget():
-            return StdioTransport(target, name, limits)
-        case HttpTarget():
-            url = httpx.URL(target.url)
-            if url.scheme not in ("http", "https") or not url.host:
-                raise CannotStart(f"{target.url!r} is no URL of a server; it has to begin with http:// or https://.")
-            return StreamableHttpTransport(target, name, limits)
+def _candidates(
+    target: StdioTarget | HttpTarget, name: str, limits: Limits, found: Found
+) -> Iterator[StdioTransport | StreamableHttpTransport | HttpSseTransport]:
+    """The transports to try one after the other, not yet entered; a refused ``initialize`` leads to the next
+    (2025-03-26 basic/transports, Backwards Compatibility)."""
+    if isinstance(target, StdioTarget):
+        yield StdioTransport(target, name, limits)
+        return
+    url = httpx.URL(target.url)
+    if url.scheme not in ("http", "https") or not url.host:
+        raise CannotStart(f"{target.url!r} is no URL of a server; it has to begin with http:// or https://.")
+    kind = found.transport if target.transport == "auto" else target.transport
+    if kind != HttpSseTransport.kind:
+        yield StreamableHttpTransport(target, name, limits)
+    if kind != StreamableHttpTransport.kind:
+        yield HttpSseTransport(target, name, limits)
 
 
 async def own_session(
@@ -70,9 +105,10 @@ async def own_session(
     listener: Listener,
     name: str,
     limits: Limits,
+    ready: Callable[[], None] = lambda: None,
     task_status: TaskStatus[Session] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """`run_session` over any transport."""
+    """`run_session` over any transport; ``ready`` is called when the server has shaken hands."""
     session = Session(name, transport, listener)
     transport.attach(session)
     failure: CannotStart | None = None
@@ -82,6 +118,7 @@ async def own_session(
             try:
                 failure = await _start(session, transport, client_info, capabilities, limits)
                 if failure is None:
+                    ready()
                     session.started()
                     task_status.started(session)
                     await session.wait_ended()

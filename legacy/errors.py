@@ -11,6 +11,10 @@ class CannotStart(LegacyError):
     """The server could not be started or reached, or its handshake failed."""
 
 
+class NoHttpSse(CannotStart):
+    """A GET of the URL opens no stream of HTTP+SSE."""
+
+
 class OneSessionOnly(CannotStart):
     """The server has a session already and can have no other: its one connection, or one server object for all.
 

@@ -4,12 +4,15 @@ The order is chosen for old servers, some of which can have one session only: th
 the ``initialize`` of a session that will be used. Only when that is refused in a way in which a modern server may
 refuse it is the server asked ``server/discover``, which needs no session and starts none (2026-07-28 basic/versioning,
 Backward Compatibility; basic/transports/streamable-http and basic/transports/stdio, the same). A server of both eras
-answers ``initialize``, and is served as a legacy one.
+answers ``initialize``, and is served as a legacy one. Only when a URL refuses the POST of it is there a GET, to see
+whether HTTP+SSE is spoken there (2025-03-26 basic/transports, Backwards Compatibility).
 """
 
 from __future__ import annotations
 
+import logging
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 FIRST_MODERN: Final = "2026-07-28"
@@ -25,9 +28,34 @@ _MAYBE_MODERN: Final = frozenset({-32601, -32602, -32020, -32021, -32022})
 ``initialize``, whatever the HTTP status."""
 
 
+STREAMABLE_HTTP: Final = "streamable-http"
+HTTP_SSE: Final = "http-sse"
+NAMES: Final = {STREAMABLE_HTTP: "Streamable HTTP", HTTP_SSE: "HTTP+SSE of 2024-11-05"}
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found out about one URL, kept by whoever opens several sessions there: looked for once, and again when
+    a session could not be opened."""
+
+    transport: str | None = None
+
+    def learn(self, kind: str, log: logging.Logger) -> None:
+        """A session of this kind has shaken hands."""
+        if kind in NAMES and kind != self.transport:
+            self.transport = kind
+            log.info("speaks %s", NAMES[kind])
+
+
 def may_be_modern(code: int) -> bool:
     """Whether a modern server may have refused ``initialize`` with this error; an old one may have too."""
     return code in _MAYBE_MODERN
+
+
+def may_be_http_sse(status: int) -> bool:
+    """Whether a URL of HTTP+SSE may have answered a POST of ``initialize`` so. The rule says 4xx; in the field also 501
+    (no such method), and not what says that another try may do better or that credentials are missing."""
+    return (400 <= status < 500 and status not in (401, 408, 425, 429)) or status == 501
 
 
 def modern_versions(listed: Any) -> tuple[str, ...]:

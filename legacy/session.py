@@ -80,6 +80,11 @@ class Session:
         """Whether asks can arrive that the wire ties to no request (stdio; Streamable HTTP unless its GET got 405)."""
         return self._transport.unlabelled
 
+    @property
+    def transport(self) -> str:
+        """What it runs over: ``stdio``, ``streamable-http``, ``http-sse`` or ``memory``."""
+        return self._transport.kind
+
     # --- what the bridge does with it ---
 
     def send(self, method: str, params: dict[str, Any] | None, on_reply: Callable[[Reply], None]) -> int:

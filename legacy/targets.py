@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from legacy.credentials import HeaderCommand
 
@@ -20,13 +21,15 @@ class StdioTarget:
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """A Streamable HTTP endpoint."""
+    """A URL to reach."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     credentials: HeaderCommand | None = None
     """What brings further headers, and newer ones when they have run out; shared by all who use the target."""
+    transport: Literal["auto", "streamable-http", "http-sse"] = "auto"
+    """What it speaks; ``auto``: found out when the first session is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Limits:
     """From SIGKILL to giving up."""
 
     connect: float = 10.0
+    endpoint_wait: float = 10.0
+    """From the GET of HTTP+SSE to its ``endpoint`` event."""
     get_wait: float = 3.0
     """How long the answer to the GET may hold up the start of the session."""
     ping_wait: float = 5.0

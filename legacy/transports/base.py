@@ -44,6 +44,8 @@ class Transport(AbstractAsyncContextManager["Transport", None], Protocol):
     """Whether messages can arrive that the wire ties to no request."""
     repeats: bool
     """Whether a message may arrive twice (a stream that is resumed)."""
+    kind: str
+    """``stdio``, ``streamable-http``, ``http-sse`` or ``memory``."""
 
     @property
     def url(self) -> str | None:

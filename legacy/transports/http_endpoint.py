@@ -13,7 +13,14 @@ import httpx
 from legacy.credentials import CredentialsFailed
 from legacy.errors import Unsent
 from legacy.targets import HttpTarget, Limits
-from legacy.transports.http_wire import ACCEPT_BOTH, ACCEPT_EVENTS, same_origin, shown
+from legacy.transports.http_wire import (
+    ACCEPT_BOTH,
+    ACCEPT_EVENTS,
+    post_is_for_no_session,
+    same_origin,
+    session_is_gone,
+    shown,
+)
 
 _REDIRECTS = frozenset({301, 302, 307, 308})
 _MOST_REDIRECTS = 3
@@ -57,7 +64,22 @@ class Endpoint:
         self.version: str | None = None
         self._headers = {name.lower(): value for name, value in target.headers.items()}
         self._credentials = target.credentials
+        self._target = target
         self._client = client
+        self._session_in_url = False
+
+    def at(self, url: httpx.URL) -> Endpoint:
+        """The URL that stands for a session of this one (HTTP+SSE), reached in the same way."""
+        endpoint = Endpoint(self._target, self._client)
+        endpoint.url = url
+        endpoint._session_in_url = True
+        return endpoint
+
+    def forgot(self, status: int, body: bytes) -> bool:
+        """Whether this answer says that the server does not know our session (any more), and did not look further."""
+        if self._session_in_url:
+            return post_is_for_no_session(status, body)
+        return session_is_gone(status, body, had_session=self.session_id is not None)
 
     @asynccontextmanager
     async def open(

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from legacy.errors import Unsent
 from legacy.targets import Limits
 from legacy.transports.http_endpoint import Endpoint
-from legacy.transports.http_wire import session_is_gone, status_line
+from legacy.transports.http_wire import status_line
 from legacy.wire import blame
 
 _Push = tuple[bytes, str, anyio.Event]
@@ -67,8 +67,7 @@ class Pushes:
                     if response.is_success:
                         return
                     refusal = await self._endpoint.body(response)
-                    had_session = self._endpoint.session_id is not None
-                    if session_is_gone(response.status_code, refusal, had_session=had_session):
+                    if self._endpoint.forgot(response.status_code, refusal):
                         self._gone()
                     self._log.warning("the server answered %s with HTTP %s", method, status_line(response))
         except (httpx.RequestError, Unsent, TimeoutError) as error:

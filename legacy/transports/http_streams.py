@@ -26,7 +26,6 @@ from legacy.transports.http_wire import (
     PASSING,
     advice,
     media_type,
-    session_is_gone,
     status_line,
 )
 from legacy.wire import decode, messages
@@ -47,6 +46,8 @@ class Streams:
         self._log = log
         self._gone = gone
         self._complained: set[str] = set()
+        self.named_endpoint = False
+        """A POST was answered with a stream of HTTP+SSE: some servers take any method for their GET."""
 
     async def read(
         self, response: httpx.Response, decoder: EventDecoder, request_id: int | None, *, again: bool = False
@@ -144,7 +145,7 @@ class Streams:
         """A GET was not answered with a stream: whether there is no sense in another try."""
         body = await self._endpoint.body(response)
         self._unheard(response)
-        if session_is_gone(response.status_code, body, had_session=self._endpoint.session_id is not None):
+        if self._endpoint.forgot(response.status_code, body):
             self._gone()
             return True
         return not passing and response.status_code < 500 and response.status_code not in PASSING
@@ -155,6 +156,9 @@ class Streams:
         except ValueError:
             value = None
         found = messages(value)
+        if event.event == "endpoint" and request_id is not None and not found:
+            self.named_endpoint = True
+            self._receiver.request_lost(request_id, "The URL answers a POST with a stream of HTTP+SSE.", processed=True)
         for message in found:
             self._receiver.received(message, request_id, again=again)
         if not found:

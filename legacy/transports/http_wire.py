@@ -64,6 +64,12 @@ def session_is_gone(status: int, body: bytes, *, had_session: bool) -> bool:
     return error["code"] in _SESSION_CODES and bool(_ABOUT_SESSION.search(str(error.get("message"))))
 
 
+def post_is_for_no_session(status: int, body: bytes) -> bool:
+    """The same for a POST of HTTP+SSE, whose URL is the session: there is no such URL, or it says so."""
+    said = body[:2000].decode("utf-8", "replace")
+    return status in (404, 410) or (status == 400 and _ABOUT_SESSION.search(said) is not None)
+
+
 def one_session(status: int, body: bytes) -> Refusal | None:
     """Whether an ``initialize`` that got no JSON-RPC answer was refused because the server has its one session
     already. Servers throw that at their web framework, which may show it, or only say that something failed."""

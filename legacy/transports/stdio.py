@@ -47,6 +47,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
     unlabelled = True
     repeats = False
     url = None
+    kind = "stdio"
 
     def __init__(self, target: StdioTarget, name: str, limits: Limits) -> None:
         self._target = target

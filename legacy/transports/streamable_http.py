@@ -18,7 +18,7 @@ import httpx
 from anyio.abc import TaskGroup
 
 from legacy import probe
-from legacy.errors import Unsent
+from legacy.errors import CannotStart, ModernServer, OneSessionOnly, Unsent
 from legacy.framing import EventDecoder
 from legacy.targets import HttpTarget, Limits
 from legacy.transports.base import Ping, Receiver
@@ -32,7 +32,6 @@ from legacy.transports.http_wire import (
     error_in,
     media_type,
     one_session,
-    session_is_gone,
     shown,
     status_line,
 )
@@ -46,6 +45,7 @@ class StreamableHttpTransport:
     """
 
     repeats = True
+    kind = probe.STREAMABLE_HTTP
 
     def __init__(self, target: HttpTarget, name: str, limits: Limits) -> None:
         self.unlabelled = True
@@ -60,6 +60,8 @@ class StreamableHttpTransport:
         self._pushes: Pushes
         self._posts: dict[int, anyio.CancelScope] = {}
         self._farewell: Farewell
+        self._refused: int | None = None
+        """The HTTP status that ``initialize`` got instead of an answer."""
         self._get: anyio.CancelScope | None = None
         self._get_over = anyio.Event()
         self._get_settled = anyio.Event()
@@ -69,6 +71,12 @@ class StreamableHttpTransport:
     def url(self) -> str:
         """Where the server is."""
         return str(self._endpoint.url)
+
+    def perhaps_http_sse(self, failure: CannotStart) -> bool:
+        """Whether the session could not be opened because the URL may speak HTTP+SSE instead."""
+        if isinstance(failure, ModernServer) or (isinstance(failure, OneSessionOnly) and failure.certain):
+            return False
+        return self._streams.named_endpoint or (self._refused is not None and probe.may_be_http_sse(self._refused))
 
     def attach(self, receiver: Receiver) -> None:
         """Who receives."""
@@ -240,9 +248,11 @@ class StreamableHttpTransport:
     async def _http_error(self, response: httpx.Response, method: str, request_id: int) -> None:
         status = response.status_code
         body = await self._endpoint.body(response)
-        if session_is_gone(status, body, had_session=self._endpoint.session_id is not None):
+        if self._endpoint.forgot(status, body):
             self._farewell.begin(request_id)
             return
+        if method == "initialize":
+            self._refused = status
         error = error_in(body) if status not in (401, 403) else None
         if error is not None:
             # Whatever id it has (servers say null, or "server-error"): HTTP says whose it is.

@@ -23,6 +23,7 @@ class ScriptedTransport:
         self.unlabelled = True
         self.repeats = repeats
         self.url: str | None = None
+        self.kind = "stdio"
         self.sent: list[dict[str, Any]] = []
         self.dropped: list[int] = []
 

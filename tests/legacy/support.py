@@ -11,6 +11,7 @@ import anyio
 
 from legacy.connect import run_session
 from legacy.messages import Ask, Reply
+from legacy.probe import Found
 from legacy.session import Session
 from legacy.targets import HttpTarget, Limits, StdioTarget
 
@@ -69,6 +70,7 @@ async def connected(
     target: StdioTarget | HttpTarget,
     ears: Ears | None = None,
     capabilities: dict[str, Any] | None = None,
+    found: Found | None = None,
     **limits: Any,
 ) -> AsyncIterator[Session]:
     """A session, closed at the end."""
@@ -82,6 +84,7 @@ async def connected(
                 listener=ears or Ears(),
                 name="srv",
                 limits=replace(QUICK, **limits),
+                found=found,
                 task_status=task_status,
             )
 

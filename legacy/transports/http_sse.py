@@ -1,0 +1,313 @@
+"""A server behind one URL: HTTP+SSE (2024-11-05 basic/transports), deprecated since 2025-03-26.
+
+A GET opens an event stream; its ``endpoint`` event names the URL that takes our messages, one POST each; everything
+that the server says comes on the stream, and nothing there is tied to a request. The stream is the session: it cannot
+be resumed, and when it ends the session is lost. Nothing is sent twice.
+
+What a POST is answered with says only whether the message was taken. So a refused POST fails its own request; an answer
+that a gateway did not wait for fails nothing, since the server's own comes by the stream.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any
+
+import anyio
+import httpx
+from anyio.abc import TaskGroup
+
+from legacy import probe
+from legacy.errors import CannotStart, NoHttpSse, Unsent
+from legacy.framing import Event, EventDecoder
+from legacy.replies import as_int
+from legacy.targets import HttpTarget, Limits
+from legacy.transports.base import Ping, Receiver
+from legacy.transports.http_endpoint import (
+    UNCONNECTED,
+    Endpoint,
+    keep_alive,
+    new_client,
+    why_unconnected,
+)
+from legacy.transports.http_farewell import Farewell
+from legacy.transports.http_pushes import Pushes
+from legacy.transports.http_wire import (
+    ACCEPT_EVENTS,
+    advice,
+    error_in,
+    media_type,
+    one_session,
+    same_origin,
+    shown,
+    status_line,
+)
+from legacy.wire import blame, decode, encode, messages
+
+_GATEWAY_GAVE_UP = frozenset({504, 524})
+
+
+class HttpSseTransport:
+    """One session: one stream, and the URL that it named.
+
+    Invariants: every task belongs to ``_tasks`` and ends in ``__aexit__``. ``_messages`` exists once the endpoint was
+    ``_named``, and is of the stream's origin. The stream is there as long as it is ``_open``.
+    """
+
+    unlabelled = True
+    repeats = False
+    kind = probe.HTTP_SSE
+
+    def __init__(self, target: HttpTarget, name: str, limits: Limits) -> None:
+        self._target = target
+        self._name = name
+        self._limits = limits
+        self._log = logging.getLogger(f"mrtr.server.{name}")
+        self._receiver: Receiver
+        self._tasks: TaskGroup
+        self._stream: Endpoint
+        self._messages: Endpoint
+        self._pushes: Pushes
+        self._farewell: Farewell
+        self._posts: dict[int, anyio.CancelScope] = {}
+        self._settled = anyio.Event()
+        self._named = False
+        self._open = False
+        self._failure: CannotStart | None = None
+        self._negotiated = False
+        self._context = self._running()
+
+    @property
+    def url(self) -> str:
+        """Where the stream is."""
+        return str(self._stream.url)
+
+    def attach(self, receiver: Receiver) -> None:
+        """Who receives."""
+        self._receiver = receiver
+
+    async def __aenter__(self) -> HttpSseTransport:
+        return await self._context.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._context.__aexit__(kind, error, trace)
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[HttpSseTransport]:
+        async with new_client(self._limits) as client:
+            self._stream = Endpoint(self._target, client)
+            async with anyio.create_task_group() as self._tasks:
+                self._tasks.start_soon(self._listen)
+                with anyio.move_on_after(self._limits.endpoint_wait):
+                    await self._settled.wait()
+                if named := self._named:
+                    self._farewell = Farewell(self._name, self._receiver, self._tasks, self._limits)
+                    self._pushes = Pushes(self._messages, self._tasks, self._limits, self._log, self._farewell.begin)
+                    self._tasks.start_soon(self._pushes.run)
+                    try:
+                        yield self
+                    finally:
+                        if self._open:
+                            with anyio.CancelScope(shield=True):  # the last answers, and what was cancelled
+                                await self._pushes.flushed(self._limits.delete_wait)
+                        self._tasks.cancel_scope.cancel()
+                self._tasks.cancel_scope.cancel()
+        if not named:
+            raise self._failure or NoHttpSse(
+                f"The server {self._name!r} at {shown(self._stream.url)} named no endpoint for messages within "
+                f"{self._limits.endpoint_wait:g} s of a GET, so it does not speak HTTP+SSE."
+            )
+
+    # --- legacy.transports.base.Transport ---
+
+    def send(self, message: dict[str, Any], request_id: int | None = None) -> None:
+        """Have a message POSTed."""
+        body = encode(message)
+        method = str(message.get("method", "answer"))
+        if request_id is not None:
+            self._farewell.undecided.add(request_id)
+            self._tasks.start_soon(self._request, body, method, request_id)
+            return
+        if self._pushes.unsent > self._limits.max_unsent:
+            self._tasks.start_soon(self._lose, f"takes no messages; {self._pushes.unsent} bytes wait for it")
+            return
+        self._pushes.put(body, method)
+
+    def drop(self, request_id: int) -> None:
+        """Stop waiting for the request to be taken."""
+        scope = self._posts.get(request_id)
+        if scope is not None:
+            scope.cancel()
+
+    async def negotiated(self, version: str) -> None:
+        """From now on ``MCP-Protocol-Version`` goes with every request."""
+        self._negotiated = True
+        self._messages.version = version
+
+    async def ready(self, ping: Ping) -> None:
+        """Once ``initialized`` was taken: the stream is open already."""
+        await self._pushes.flushed(self._limits.post_wait)
+
+    # --- the stream ---
+
+    async def _listen(self) -> None:
+        """Open the stream and deliver what it brings, until it ends and the session with it."""
+        end = "broke"
+        try:
+            async with self._stream.open("GET") as response:
+                if response.is_success and media_type(response) == ACCEPT_EVENTS:
+                    keep_alive(response)
+                    await self._read(response)
+                    end = "was closed by the server"
+                else:
+                    self._failure = self._no_stream(response)
+        except (httpx.RequestError, Unsent) as error:
+            self._log.debug("the event stream broke: %s", type(error).__name__)
+            if isinstance(error, UNCONNECTED):
+                what = why_unconnected(error, self._stream.url)
+                self._failure = CannotStart(f"The server {self._name!r} could not be reached: {what}.")
+        except Exception as error:
+            self._log.error("the event stream failed here: %s", blame(error))
+            end = "failed in the bridge"
+        self._after(end)
+
+    def _after(self, end: str) -> None:
+        """The stream has ended."""
+        if self._open:
+            self._open = False
+            self._receiver.lost(
+                f"The event stream of the server {self._name!r} {end}; over HTTP+SSE its session ends with it."
+            )
+        elif self._failure is None:
+            where = f"The server {self._name!r} at {shown(self._stream.url)}"
+            self._failure = NoHttpSse(f"{where} named no endpoint for messages before its stream {end}.")
+        self._settled.set()
+
+    async def _read(self, response: httpx.Response) -> None:
+        decoder = EventDecoder(self._limits.max_message)
+        async for chunk in response.aiter_bytes():
+            dropped = decoder.overlong
+            for event in decoder.feed(chunk):
+                self._event(event)
+            if decoder.overlong > dropped:
+                self._log.warning("skipped a message of more than %d bytes", self._limits.max_message)
+            if self._failure is not None:
+                return
+
+    def _event(self, event: Event) -> None:
+        match event.event:
+            case "message":
+                self._message(event.data)
+            case "endpoint" if not self._settled.is_set():
+                self._endpoint_named(event.data)
+            case other:
+                self._log.debug("ignored an event %r of %d bytes", other[:40], len(event.data))
+
+    def _endpoint_named(self, data: bytes) -> None:
+        """The one rule about trust here: our messages, and what they carry, go nowhere but to the stream's origin."""
+        named = data.decode("utf-8", "replace").strip()
+        try:
+            url = self._stream.url.join(named)
+        except (httpx.InvalidURL, ValueError):
+            url = None
+        where = f"The server {self._name!r} at {shown(self._stream.url)}"
+        if not named or url is None or not url.host:
+            self._failure = CannotStart(f"{where} named an endpoint for messages that is no URL.")
+        elif not same_origin(self._stream.url, url):
+            self._failure = CannotStart(
+                f"{where} wants messages at another origin, {shown(url)}, where they are not sent. If that is the same "
+                "server behind a proxy, have it name a path only, or configure the URL as the server knows it."
+            )
+        else:
+            self._messages = self._stream.at(url)
+            self._named = self._open = True
+        self._settled.set()
+
+    def _message(self, data: bytes) -> None:
+        try:
+            value = decode(data)
+        except ValueError:
+            value = None
+        found = messages(value)
+        if not found:
+            self._log.debug("an event of %d bytes is no message", len(data))
+        for message in found:
+            self._receiver.received(message)
+            answered = as_int(message.get("id")) if "method" not in message else None
+            if answered is not None and (scope := self._posts.get(answered)) is not None:
+                scope.deadline = anyio.current_time() + self._limits.linger  # its acknowledgement matters no more
+
+    def _no_stream(self, response: httpx.Response) -> CannotStart:
+        what = (
+            f"answered GET with HTTP {status_line(response)}{advice(response.status_code, 'GET')}"
+            if not response.is_success
+            else f"answered GET with {media_type(response) or 'no media type'} instead of an event stream"
+        )
+        return NoHttpSse(f"The server {self._name!r} at {shown(self._stream.url)} {what}.")
+
+    # --- requests ---
+
+    async def _request(self, body: bytes, method: str, request_id: int) -> None:
+        with anyio.CancelScope() as scope:
+            self._posts[request_id] = scope
+            try:
+                await self._post(body, method, request_id)
+            except Exception as error:
+                self._log.error("%s failed here: %s", method, blame(error))
+                self._unknown(request_id, method, "failed in the bridge")
+            finally:
+                del self._posts[request_id]
+                self._farewell.undecided.discard(request_id)
+
+    async def _post(self, body: bytes, method: str, request_id: int) -> None:
+        try:
+            async with self._messages.open("POST", body) as response:
+                if not response.is_success:
+                    await self._refused(response, method, request_id)
+        except UNCONNECTED as error:
+            what = why_unconnected(error, self._messages.url)
+            self._receiver.request_lost(
+                request_id, f"The server {self._name!r} could not be reached for {method}: {what}.", processed=False
+            )
+        except httpx.RequestError as error:
+            self._log.debug("the POST of request %d broke: %s", request_id, type(error).__name__)
+            await anyio.sleep(self._limits.linger)  # the stream may break too, or bring the answer all the same
+            self._unknown(request_id, method, "broke")
+
+    async def _refused(self, response: httpx.Response, method: str, request_id: int) -> None:
+        status = response.status_code
+        body = await self._messages.body(response)
+        if self._negotiated and self._messages.forgot(status, body):
+            self._farewell.begin(request_id)
+            return
+        if status in _GATEWAY_GAVE_UP:
+            self._log.info("%s was answered with HTTP %s; its result may come by the stream", method, status)
+            return
+        error = error_in(body) if status not in (401, 403) else None
+        if error is not None:
+            self._receiver.received({"jsonrpc": "2.0", "id": request_id, "error": error})
+            return
+        where = f" at {shown(self._messages.url)}, which its stream named," if method == "initialize" else ""
+        self._receiver.request_lost(
+            request_id,
+            f"The server {self._name!r}{where} answered {method} with HTTP {status_line(response)}"
+            f"{advice(status, 'POST')}.",
+            processed=True,
+            refusal=one_session(status, body) if method == "initialize" else None,
+        )
+
+    def _unknown(self, request_id: int, method: str, what: str) -> None:
+        """Does nothing if the answer has come."""
+        self._receiver.request_lost(
+            request_id,
+            f"The connection to the server {self._name!r} for {method} {what}; whether it was carried out is unknown.",
+            processed=True,
+        )
+
+    async def _lose(self, what: str) -> None:
+        self._receiver.lost(f"The server {self._name!r} {what}.")
