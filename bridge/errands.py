@@ -19,7 +19,12 @@ class Errand(Protocol):
     client_name: str | None
 
     def send_on(self, session: Session) -> int:
-        """Send the request; its id. Raises SessionClosed."""
+        """Send the request; its id.
+
+        Raises:
+            SessionClosed: nothing was sent.
+            ProtocolError: it cannot be sent on this session.
+        """
 
     def unserved(self, error: ProtocolError) -> None: ...
 

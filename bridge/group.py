@@ -310,9 +310,10 @@ class Group:
     def _send(self, run: Run, session: Session) -> None:
         try:
             request_id = run.errand.send_on(session)
-        except SessionClosed as closed:
+        except (SessionClosed, ProtocolError) as error:
             self.carry_out(self.attribution.lost(run, time.monotonic()))
-            run.errand.unserved(ProtocolError(INTERNAL_ERROR, str(closed)))
+            refusal = error if isinstance(error, ProtocolError) else ProtocolError(INTERNAL_ERROR, str(error))
+            run.errand.unserved(refusal)
             return
         self._runs.add(run, session, request_id)
 

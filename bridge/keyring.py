@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -152,9 +153,10 @@ class Box:
         self.ring = ring
         self._purpose = purpose
 
-    def seal(self, content: bytes, bound: bytes) -> str:
+    def seal(self, content: bytes, bound: bytes, *, stable: bool = False) -> str:
+        """``content`` as text; ``stable``: the same text for the same content, which then can be recognised."""
         key = self.ring.first
-        nonce = os.urandom(NONCE_SIZE)
+        nonce = _nonce_of(key, self._purpose, content, bound) if stable else os.urandom(NONCE_SIZE)
         return encode(key.id + nonce + _cipher(key, self._purpose).encrypt(nonce, content, bound))
 
     def open(self, text: object, bound: bytes, *, longest: int) -> tuple[bytes, Key]:
@@ -190,6 +192,19 @@ def encode(raw: bytes) -> str:
 @lru_cache(maxsize=64)
 def _cipher(key: Key, purpose: str) -> AESGCM:
     return AESGCM(key.derive(purpose))
+
+
+@lru_cache(maxsize=64)
+def _nonce_key(key: Key, purpose: str) -> bytes:
+    return key.derive(f"{purpose} nonce")
+
+
+def _nonce_of(key: Key, purpose: str, content: bytes, bound: bytes) -> bytes:
+    """A nonce that comes again only with the very same content and binding, for which it makes the same text."""
+    mac = blake2b(b"%d:" % len(bound), key=_nonce_key(key, purpose), digest_size=NONCE_SIZE)
+    mac.update(bound)
+    mac.update(content)
+    return mac.digest()
 
 
 def _decode(text: object, longest: int) -> bytes | None:

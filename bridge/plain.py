@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from bridge.cursors import Page
 from bridge.errands import Run
 from bridge.group import Group
 from bridge.legs import OpenLeg, client_name, deliver
@@ -18,14 +19,15 @@ from modern.errors import ProtocolError
 class PlainRequest:
     """A request that cannot be asked about: sent, answered, or given up."""
 
-    __slots__ = ("_leg", "_method", "_params", "_progress", "_reply", "client_name", "run")
+    __slots__ = ("_leg", "_method", "_page", "_params", "_progress", "_reply", "client_name", "run")
 
-    def __init__(self, request: Request, params: dict[str, Any], leg: OpenLeg) -> None:
+    def __init__(self, request: Request, params: dict[str, Any], leg: OpenLeg, page: Page | None = None) -> None:
         self.client_name = client_name(request)
         self.run = Run(self, None, may_be_asked=False, carries_roots=False)
         self._leg = leg
         self._method = request.method
         self._params = params
+        self._page = page
         self._progress = notifications.ProgressGate()
         self._reply: asyncio.Future[Reply | ProtocolError] = asyncio.get_running_loop().create_future()
 
@@ -33,7 +35,8 @@ class PlainRequest:
         """The server's reply.
 
         Raises:
-            ProtocolError: no session could be had, or the server said nothing for ``silence`` seconds.
+            ProtocolError: no session could be had, its cursors are others, or the server said nothing for ``silence``
+                seconds.
         """
         for left in range(group.most_resent, -1, -1):
             await group.ready()
@@ -62,7 +65,8 @@ class PlainRequest:
         raise AssertionError("unreachable: the last try returns")
 
     def send_on(self, session: Session) -> int:
-        return session.send(self._method, self._params, self._replied)
+        params = self._params if self._page is None else {**self._params, **self._page.asked_of(session.name)}
+        return session.send(self._method, params, self._replied)
 
     def _replied(self, reply: Reply) -> None:
         if not self._reply.done():

@@ -19,7 +19,7 @@ from bridge import outcomes as o
 from bridge import state as states
 from bridge.call import StepUsed
 from bridge.conduct import LiveCall
-from bridge.cursors import LISTS, Cursors
+from bridge.cursors import LISTS, Cursors, Page
 from bridge.deprecation import Feature
 from bridge.group import Group
 from bridge.keyring import KeyRing
@@ -86,16 +86,15 @@ class Bridge:
                 group.listening.end()
             return self._complete(method, await group.listening.serve(request, leg), group)
         self._want_logs(request, group)
-        session = await group.ready()
         params = requests.to_legacy(method, request.params)
-        page = {"session": session.name, "principal": request.principal, "method": method}
-        if method in LISTS and isinstance(cursor := params.get("cursor"), str):
-            params["cursor"] = self._cursors.open(cursor, **page)
-        plain = PlainRequest(request, params, OpenLeg(request, leg, self._loop))
-        result = self._result(method, await plain.ask(group, self.server.limits.silence), group)
-        if method in LISTS and isinstance(cursor := result.get("nextCursor"), str):
-            result["nextCursor"] = self._cursors.seal(cursor, **page)
-        return result
+        page = None
+        if method in LISTS:
+            page = Page(self._cursors, request.principal, method, params.pop("cursor", None))
+        plain = PlainRequest(request, params, OpenLeg(request, leg, self._loop), page)
+        reply = await plain.ask(group, self.server.limits.silence)
+        if page is not None and isinstance(reply, Result):
+            reply = Result(page.turned(reply.value))
+        return self._result(method, reply, group)
 
     def mirrored_parameters(self, request: Request) -> Mapping[str, Any] | None:
         tools = self._group(request).tools
