@@ -46,6 +46,9 @@ answer for it, because answers go by the ask's own id.
 Ghosts: a cancelled run counts as there until the server answers it, or for twice the longest that its tool ever ran,
 within bounds; then it is forgotten (8).
 
+Servers that read answers inline (`one_call`) have one run on a session at a time, of whatever kind, until it is
+answered: such a session is no use while a ghost lives, and is ended when the ghost has outlived its time.
+
 Roots asks need no owner, for their answer belongs to the client: any running run of the session may carry one, or the
 last known roots answer it, or it is held for the next run there that can. A held one that a plain run may be waiting
 for lapses after 2 s (6).
@@ -63,6 +66,7 @@ from bridge.runs import (
     Channel,
     Command,
     Counters,
+    EndSession,
     Forgotten,
     Give,
     Hold,
@@ -85,6 +89,7 @@ __all__ = [
     "Channel",
     "Command",
     "Counters",
+    "EndSession",
     "Forgotten",
     "Give",
     "Hold",
@@ -112,6 +117,7 @@ class Attribution:
         *,
         max_sessions: int = 4,
         strict: bool = False,
+        one_call: bool = False,
         settle: float = 0.1,
         settle_max: float = 2.0,
         patience: float = 5.0,
@@ -129,6 +135,7 @@ class Attribution:
             self._timers,
             self.counters,
             max_sessions=max_sessions,
+            one_call=one_call,
             patience=patience,
             recent=recently_suspended,
             reopen_after=reopen_after,
@@ -300,6 +307,8 @@ class Attribution:
             self._timers.set(run, until)
             return []
         self.counters.ghosts_forgotten += 1
+        if self._turns.one_call and run.channel is not None:
+            return [EndSession(run.channel)]
         return [Forgotten(run), *self._over(run, now)]
 
     def _go_on(self, commands: list[Command], now: float) -> list[Command]:

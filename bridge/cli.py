@@ -55,6 +55,8 @@ def stdio(
     attribution: options.Attribution = "infer",
     asks: options.Asks = None,
     roots_age: options.RootsAge = "5m",
+    one_call: options.OneCall = False,
+    one_call_ttl: options.OneCallTtl = "1m",
     key_file: options.KeyFile = None,
     log_level: options.Level = "info",
     log_format: options.Format = "text",
@@ -72,7 +74,7 @@ def stdio(
         inherit_env=True,
         cwd=cwd,
     )
-    limits = _limits(call_ttl, timeout, max_sessions, roots_age)
+    limits = _limits(call_ttl, timeout, max_sessions, roots_age, words.one_call(one_call, one_call_ttl, url))
     ring = _ring(key_file)
     _log(log_level, log_format)
     from bridge.app import run_stdio
@@ -107,6 +109,8 @@ def serve(
     attribution: options.Attribution = "infer",
     asks: options.Asks = None,
     roots_age: options.RootsAge = "5m",
+    one_call: options.OneCall = False,
+    one_call_ttl: options.OneCallTtl = "1m",
     key_file: options.KeyFile = None,
     log_level: options.Level = "info",
     log_format: options.Format = "text",
@@ -123,7 +127,7 @@ def serve(
         inherit_env=inherit_env,
         cwd=cwd,
     )
-    limits = _limits(call_ttl, timeout, max_sessions, roots_age)
+    limits = _limits(call_ttl, timeout, max_sessions, roots_age, words.one_call(one_call, one_call_ttl, url))
     from bridge.principals import everybody_is_anonymous, identify_by
     from bridge.settings_http import HttpOptions, is_loopback
 
@@ -280,7 +284,7 @@ def _target(
     return Target(**given)
 
 
-def _limits(call_ttl: str, timeout: str, max_sessions: int, roots_age: str) -> Limits:
+def _limits(call_ttl: str, timeout: str, max_sessions: int, roots_age: str, one_call: float | None) -> Limits:
     call, silence = words.duration("--call-ttl", call_ttl), words.duration("--timeout", timeout)
     from bridge.settings import Limits
 
@@ -288,6 +292,7 @@ def _limits(call_ttl: str, timeout: str, max_sessions: int, roots_age: str) -> L
     return Limits(
         call_ttl=call,
         silence=silence,
+        one_call=one_call,
         roots_age=words.duration("--roots-age", roots_age),
         max_sessions=max_sessions,
         max_sessions_per_principal=max(usual.max_sessions_per_principal, max_sessions),

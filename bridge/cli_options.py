@@ -93,6 +93,20 @@ Asks = Annotated[
         rich_help_panel=_LIMITS,
     ),
 ]
+OneCall = Annotated[
+    bool,
+    typer.Option(
+        "--one-call",
+        help="For a server that reads the answers to its questions inline: nothing else is sent while a call is open.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+OneCallTtl = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="How long a question of such a server waits for its answer.", rich_help_panel=_LIMITS
+    ),
+]
 RootsAge = Annotated[
     str,
     typer.Option(

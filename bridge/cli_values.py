@@ -79,6 +79,14 @@ def hints(given: Sequence[str]) -> dict[str, Hint]:
     return found
 
 
+def one_call(wanted: bool, ttl: str, url: str | None) -> float | None:
+    """For how long the questions of a server that reads answers inline are good; None: it is not like that."""
+    seconds = duration("--one-call-ttl", ttl)
+    if wanted and url is not None:
+        raise WrongUse("--one-call belongs to a command; over HTTP an answer is a request of its own.")
+    return seconds if wanted else None
+
+
 def target_words(command: Sequence[str], url: str | None) -> None:
     """Exactly one of a command and a URL."""
     if command and url is not None:

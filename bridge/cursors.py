@@ -68,13 +68,17 @@ class Cursors:
 class Page:
     """One request for a page, whichever session serves it in the end."""
 
-    __slots__ = ("_cursor", "_cursors", "_digest", "_method", "_principal", "_sealed", "_session")
+    __slots__ = ("_anywhere", "_cursor", "_cursors", "_digest", "_method", "_principal", "_sealed", "_session")
 
-    def __init__(self, cursors: Cursors, principal: str, method: str, sealed: object) -> None:
+    def __init__(
+        self, cursors: Cursors, principal: str, method: str, sealed: object, *, anywhere: bool = False
+    ) -> None:
         self._cursors = cursors
         self._principal = principal
         self._method = method
         self._sealed = sealed
+        self._anywhere = anywhere
+        """Whether each page goes to whichever session is free: then a cursor of one has to be good for all."""
         self._session = ""
         self._cursor: str | None = None
         self._digest = b""
@@ -85,10 +89,10 @@ class Page:
         Raises:
             ProtocolError: -32602: the cursor is not this session's.
         """
-        self._session = session
+        self._session = "" if self._anywhere else session
         if not isinstance(self._sealed, str):
             return {}
-        bound = {"session": session, "principal": self._principal, "method": self._method}
+        bound = {"session": self._session, "principal": self._principal, "method": self._method}
         self._cursor, self._digest = self._cursors.open(self._sealed, **bound)
         return {"cursor": self._cursor}
 

@@ -57,7 +57,12 @@ class Group:
         self.principal = principal
         self.profile = profile
         self.deprecations = deprecations
-        self.attribution = Attribution(knowledge, max_sessions=server.limits.max_sessions, strict=server.strict)
+        self.attribution = Attribution(
+            knowledge,
+            max_sessions=server.limits.max_sessions,
+            strict=server.strict,
+            one_call=server.limits.one_call is not None,
+        )
         self.roots = Roots(server.limits.roots_age)
         self.start_up = StartUp(self, self.roots)
         self.listening = Listening(self, spawn)
@@ -80,6 +85,7 @@ class Group:
         self._open_session = open_session
         self._arm = arm
         self._lost = lost
+        self._spawn = spawn
         self._runs = Runs()
         self._asked_on: dict[Ask, Session] = {}
         self.hearing = Hearing(self, self._runs, self._asked_on)
@@ -300,6 +306,12 @@ class Group:
             case rules.Withdraw(ask=ask, run=Run() as run):
                 log.warning("an ask (%s) was attributed to a %s that ended without it", ask.method, kind_of(run))
                 run.errand.taken_back(ask)
+            case rules.EndSession(channel=Channel(session=session)):
+                log.warning("session %s is ended: its server does not stop a call that was given up", session.name)
+                self.retire(session)
+                for run in self._runs.on(session):
+                    self._runs.remove(run)
+                self._spawn(session.close)
             case rules.Forgotten(run=Run() as run):
                 if run.session is not None:
                     run.session.forget(run.request_id)

@@ -12,7 +12,6 @@ from bridge.legs import OpenLeg, client_name, deliver
 from bridge.translate import errors, notifications
 from legacy.messages import Ask, Lost, Reply
 from legacy.session import Session
-from modern.envelope import Request
 from modern.errors import ProtocolError
 
 
@@ -21,11 +20,14 @@ class PlainRequest:
 
     __slots__ = ("_leg", "_method", "_page", "_params", "_progress", "_reply", "client_name", "run")
 
-    def __init__(self, request: Request, params: dict[str, Any], leg: OpenLeg, page: Page | None = None) -> None:
-        self.client_name = client_name(request)
+    def __init__(
+        self, method: str, params: dict[str, Any], leg: OpenLeg | None = None, page: Page | None = None
+    ) -> None:
+        self.client_name = client_name(leg.request) if leg is not None else None
         self.run = Run(self, None, may_be_asked=False, carries_roots=False)
         self._leg = leg
-        self._method = request.method
+        """Where its notifications go; None: the request is on the bridge's own account."""
+        self._method = method
         self._params = params
         self._page = page
         self._progress = notifications.ProgressGate()
@@ -89,4 +91,5 @@ class PlainRequest:
         raise AssertionError("a plain request is never suspended")
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
-        deliver(self._leg, method, params, self._progress)
+        if self._leg is not None:
+            deliver(self._leg, method, params, self._progress)

@@ -48,7 +48,7 @@ class Pool:
 
     def __init__(self, server: Server, tasks: anyio.abc.TaskGroup) -> None:
         self.server = server
-        self.target = legacy_target(server.target)
+        self.target = legacy_target(server.target, one_call=server.limits.one_call is not None)
         self.knowledge = Knowledge(server.hints)
         self.deprecations = Deprecations(server.target.name)
         self.groups: dict[tuple[str, Profile], Group] = {}

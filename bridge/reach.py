@@ -11,10 +11,10 @@ from legacy.credentials import HeaderCommand
 from legacy.targets import HttpTarget, StdioTarget
 
 
-def legacy_target(target: Target) -> StdioTarget | HttpTarget:
+def legacy_target(target: Target, *, one_call: bool = False) -> StdioTarget | HttpTarget:
     """Make one for each wrapped server, not for each session."""
     if target.url is None:
-        return StdioTarget(target.command, env=target.env, cwd=target.cwd)
+        return StdioTarget(target.command, env=target.env, cwd=target.cwd, one_call=one_call)
     credentials = None
     if target.header_command is not None:
         env = {name: value for name, value in os.environ.items() if name not in OUR_SECRETS}

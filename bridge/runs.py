@@ -177,7 +177,15 @@ class Forgotten:
     run: Run
 
 
-Command = Send | OpenSession | Resume | Give | Refuse | Hold | LastRoots | Withdraw | Forgotten
+@dataclass(frozen=True, slots=True)
+class EndSession:
+    """Its server is still at a call that was given up, and nothing else can reach it: end it, then
+    `close_channel`."""
+
+    channel: Channel
+
+
+Command = Send | OpenSession | Resume | Give | Refuse | Hold | LastRoots | Withdraw | Forgotten | EndSession
 
 
 @dataclass(slots=True)

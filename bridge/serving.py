@@ -89,8 +89,9 @@ class Bridge:
         params = requests.to_legacy(method, request.params)
         page = None
         if method in LISTS:
-            page = Page(self._cursors, request.principal, method, params.pop("cursor", None))
-        plain = PlainRequest(request, params, OpenLeg(request, leg, self._loop), page)
+            anywhere = self.server.limits.one_call is not None
+            page = Page(self._cursors, request.principal, method, params.pop("cursor", None), anywhere=anywhere)
+        plain = PlainRequest(method, params, OpenLeg(request, leg, self._loop), page)
         reply = await plain.ask(group, self.server.limits.silence)
         if page is not None and isinstance(reply, Result):
             reply = Result(page.turned(reply.value))
@@ -114,7 +115,10 @@ class Bridge:
         with anyio.move_on_after(patience):
             while not complete:
                 params = {} if cursor is None else {"cursor": cursor}
-                reply = await session.request("tools/list", params, timeout=patience)
+                try:
+                    reply = await PlainRequest("tools/list", params).ask(group, patience)
+                except ProtocolError:
+                    break
                 if not isinstance(reply, Result):
                     break
                 listed = reply.value.get("tools")
@@ -232,8 +236,7 @@ class Bridge:
         completions = None
         if session.protocol_version == "2024-11-05":  # it had no way to declare them
             probe = {"ref": {"type": "ref/prompt", "name": ""}, "argument": {"name": "", "value": ""}}
-            reply = await session.request("completion/complete", probe, timeout=TOOLS_PATIENCE)
-            completions = not isinstance(reply, Lost) and not (isinstance(reply, Failure) and reply.code == -32601)
+            completions = await _answers("completion/complete", probe, group)
         found: dict[str, Any] = {
             "supportedVersions": list(SUPPORTED_VERSIONS),
             "capabilities": capabilities.discover(
@@ -343,3 +346,12 @@ class Bridge:
 def tool_key(request: Request) -> str:
     """What is learned about a tool, prompt or resource is kept under this name."""
     return f"{request.method}:{request.params.get('name') or request.params.get('uri')}"
+
+
+async def _answers(method: str, params: dict[str, Any], group: Group) -> bool:
+    """Whether the server has the method, though its revision had no way to say so."""
+    try:
+        reply = await PlainRequest(method, params).ask(group, TOOLS_PATIENCE)
+    except ProtocolError:
+        return False
+    return not isinstance(reply, Lost) and not (isinstance(reply, Failure) and reply.code == -32601)

@@ -71,6 +71,9 @@ class Limits(_Frozen):
     max_sessions_total: Annotated[int, Field(ge=1)] = 256
     session_idle: Seconds = 300
     """Further sessions are retired after this long without a call; the primary stays."""
+    one_call: Seconds | None = None
+    """Not None: the server reads answers inline, so nothing but its answers is sent on a session while a call is open
+    there (``--one-call``), and a question expires after this long: it keeps everything else from that session."""
     roots_age: Seconds = 300
     """After this long a client is asked again for the roots that its server wants outside calls (``--roots-age``)."""
 

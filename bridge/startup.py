@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 BARRIER = 2.0
 """Seconds that a new session gets to ask for roots before its first call."""
+QUIET = 0.3
+"""The same for a server that reads answers inline, whose silence is all there is to go by."""
 TAKEN_IN = 0.05
 NOBODY_ASKED = -32603
 
@@ -45,7 +47,10 @@ class StartUp:
             SessionClosed: the session ended meanwhile.
         """
         if self._group.profile.roots and session not in self._early:
-            await session.ping(BARRIER)
+            if self._group.server.limits.one_call is None:
+                await session.ping(BARRIER)
+            else:  # which would take the ping for an answer
+                await anyio.sleep(QUIET)
         if session.closed:
             raise SessionClosed("The server ended right after the handshake.")
         if self._answer_early(session):
@@ -77,7 +82,9 @@ class StartUp:
         tell, self._roots.tell = self._roots.tell, False
         with anyio.move_on_after(BARRIER):
             async with anyio.create_task_group() as each:
-                for session in list(self._group.channels):
+                for session, channel in self._group.channels.items():
+                    if channel.open and self._group.server.limits.one_call is not None:
+                        continue  # it hears nothing before its call is over
                     each.start_soon(self._settle_roots, session, tell)
 
     async def _settle_roots(self, session: Session, tell: bool) -> None:

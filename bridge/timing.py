@@ -121,8 +121,9 @@ class Timing:
     def _patience(self, ask: Ask) -> float:
         match ask.method:
             case "elicitation/create":
-                return self._limits.elicitation_ttl
+                patience = self._limits.elicitation_ttl
             case "roots/list":
-                return self._limits.roots_ttl
+                patience = self._limits.roots_ttl
             case _:
-                return self._limits.sampling_ttl
+                patience = self._limits.sampling_ttl
+        return patience if self._limits.one_call is None else min(patience, self._limits.one_call)

@@ -10,6 +10,8 @@ channel at most one run that needs a turn is running. What a session is to such 
     HAUNTED     no turn taken, but a ghost that may ask                    after `patience`  takes the turn
     BUSY        somebody has the turn, or waits to resume                  waits             waits, for `patience`
 
+With `one_call` every run needs a turn, keeps it while it is suspended or a ghost, and a session is FREE or BUSY.
+
 What needs a turn is asked of `Knowledge` each time, never remembered: a tool that turns out to ask takes its turn from
 that moment on, one that turns out quiet gives it up.
 """
@@ -66,6 +68,7 @@ class Turns:
         "channels",
         "due",
         "max_sessions",
+        "one_call",
         "opening",
         "primary",
         "queue",
@@ -79,6 +82,7 @@ class Turns:
         counters: Counters,
         *,
         max_sessions: int,
+        one_call: bool,
         patience: float,
         recent: float,
         reopen_after: float,
@@ -91,6 +95,8 @@ class Turns:
         self._reopen_after = reopen_after
         self._closed_until = float("-inf")
         self.max_sessions = max_sessions
+        self.one_call = one_call
+        """One run on a session at a time, whatever it is."""
         self.channels: dict[Channel, None] = {}
         self.primary: Channel | None = None
         self.queue: dict[Run, None] = {}
@@ -100,6 +106,8 @@ class Turns:
 
     def needs_turn(self, run: Run) -> bool:
         """The run may ask, and the ask may come without a label."""
+        if self.one_call:
+            return True
         return run.may_be_asked and run.tool is not None and self._knowledge.needs_turn(run.tool)
 
     # -- what happens to runs -----------------------------------------------------------------------------------------
@@ -116,7 +124,9 @@ class Turns:
         run.state = SUSPENDED
         run.suspended_at = now
         # A tool that asks several things at once may ask the next while it waits: it stays the only one that may.
-        if self._many(run):
+        if self.one_call:
+            run.turn = True
+        elif self._many(run):
             run.turn = run.turn or self._may_take(run)
         else:
             run.turn = False
@@ -259,6 +269,8 @@ class Turns:
         return best, best_standing
 
     def _standing(self, channel: Channel, now: float) -> Standing:
+        if self.one_call:
+            return Standing.BUSY if channel.open else Standing.FREE
         standing = Standing.FREE
         for run in channel.active:
             if not self.needs_turn(run):

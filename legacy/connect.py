@@ -25,6 +25,7 @@ from legacy.session import Listener, Session
 from legacy.targets import HttpTarget, Limits, StdioTarget
 from legacy.transports.base import Transport
 from legacy.transports.http_sse import HttpSseTransport
+from legacy.transports.one_call import OneCall
 from legacy.transports.stdio import StdioTransport
 from legacy.transports.streamable_http import StreamableHttpTransport
 
@@ -81,11 +82,12 @@ async def run_session(
 
 def _candidates(
     target: StdioTarget | HttpTarget, name: str, limits: Limits, found: Found
-) -> Iterator[StdioTransport | StreamableHttpTransport | HttpSseTransport]:
+) -> Iterator[StdioTransport | OneCall | StreamableHttpTransport | HttpSseTransport]:
     """The transports to try one after the other, not yet entered; a refused ``initialize`` leads to the next
     (2025-03-26 basic/transports, Backwards Compatibility)."""
     if isinstance(target, StdioTarget):
-        yield StdioTransport(target, name, limits)
+        stdio = StdioTransport(target, name, limits)
+        yield OneCall(stdio) if target.one_call else stdio
         return
     url = httpx.URL(target.url)
     if url.scheme not in ("http", "https") or not url.host:

@@ -17,6 +17,8 @@ class StdioTarget:
     env: Mapping[str, str] = field(default_factory=dict)
     """The whole environment of the child."""
     cwd: str | None = None
+    one_call: bool = False
+    """It reads the answers to its asks inline: see `legacy.transports.one_call`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,12 @@ class OpenSession:
     pass
 
 
-Step = Send | Give | Refuse | Resume | Withdraw | Hold | LastRoots | Forgotten | OpenSession
+@dataclass(frozen=True)
+class EndSession:
+    session: int
+
+
+Step = EndSession | Send | Give | Refuse | Resume | Withdraw | Hold | LastRoots | Forgotten | OpenSession
 nothing: tuple[Step, ...] = ()
 opened = OpenSession()
 
@@ -84,11 +89,17 @@ class Then:
 
 class Play:
     def __init__(
-        self, *, sessions: int = 1, max_sessions: int = 4, strict: bool = False, hints: dict[str, Hint] | None = None
+        self,
+        *,
+        sessions: int = 1,
+        max_sessions: int = 4,
+        strict: bool = False,
+        one_call: bool = False,
+        hints: dict[str, Hint] | None = None,
     ) -> None:
         self.now = 100.0
         self.knowledge = Knowledge(hints)
-        self.rules = rules.Attribution(self.knowledge, max_sessions=max_sessions, strict=strict)
+        self.rules = rules.Attribution(self.knowledge, max_sessions=max_sessions, strict=strict, one_call=one_call)
         self.runs: dict[str, rules.Run] = {}
         self.asks_by_name: dict[str, Ask] = {}
         self.channels: dict[int, rules.Channel] = {}
@@ -198,6 +209,8 @@ class Play:
                 return LastRoots(str(ask.server_id))
             case rules.Forgotten(run):
                 return Forgotten(self._name(run))
+            case rules.EndSession(channel):
+                return EndSession(next(n for n, c in self.channels.items() if c is channel))
             case rules.OpenSession():
                 return opened
 
@@ -206,6 +219,6 @@ class Play:
 
 
 __all__ = [
-    "Forgotten", "Give", "Hold", "LastRoots", "OpenSession", "Play", "Refuse", "Resume", "Send", "Withdraw",
-    "nothing", "opened",
+    "EndSession", "Forgotten", "Give", "Hold", "LastRoots", "OpenSession", "Play", "Refuse", "Resume", "Send",
+    "Withdraw", "nothing", "opened",
 ]  # fmt: skip

@@ -121,6 +121,13 @@ def test_limits_and_attribution_reach_the_server(started: Started) -> None:
     assert server.limits.roots_age == 60
 
 
+def test_a_server_that_reads_inline_has_a_time_of_its_own_for_questions(started: Started) -> None:
+    assert cli.main(["stdio", "--", PYTHON]) == 0
+    assert cli.main(["stdio", "--one-call", "--", PYTHON]) == 0
+    assert cli.main(["serve", "--one-call", "--one-call-ttl", "20s", "--", PYTHON]) == 0
+    assert [call[0].limits.one_call for call in started.calls] == [None, 60, 20]
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
 def test_others_are_let_in_only_if_they_can_be_told_apart(
     started: Started, host: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -199,6 +199,14 @@ def test_a_server_without_a_name_gets_a_telling_one(command: list[str], url: str
     assert words.server_name(command, url) == name
 
 
+def test_one_call_is_for_commands() -> None:
+    assert words.one_call(False, "60", "http://x") is None
+    with pytest.raises(WrongUse, match="--one-call belongs to a command"):
+        words.one_call(True, "60", "http://x")
+    with pytest.raises(WrongUse, match="--one-call-ttl takes a time"):
+        words.one_call(True, "soon", None)
+
+
 def test_hints_are_read() -> None:
     given = ["deploy=one", "a=b=never", "prompts/get:hello=many"]
     assert words.hints(given) == {"deploy": "one", "a=b": "never", "prompts/get:hello": "many"}
