@@ -21,6 +21,7 @@ from bridge.call import StepUsed
 from bridge.conduct import LiveCall
 from bridge.cursors import LISTS, Cursors, Page
 from bridge.deprecation import Feature
+from bridge.discovery import Discovery
 from bridge.group import Group
 from bridge.keyring import KeyRing
 from bridge.legs import OpenLeg, client_name
@@ -29,12 +30,11 @@ from bridge.pool import Pool
 from bridge.settings import Server
 from bridge.tasks import must_be_task, runs_tasks
 from bridge.timing import Phase
-from bridge.translate import capabilities, errors, requests, results
+from bridge.translate import errors, requests, results
 from bridge.translate.capabilities import Profile
 from bridge.translate.methods import SUSPENDABLE
-from bridge.version import NAME, VERSION
 from legacy.messages import Failure, Lost, Reply, Result
-from modern.envelope import SUPPORTED_VERSIONS, Request
+from modern.envelope import Request
 from modern.errors import INTERNAL_ERROR, ProtocolError
 from modern.results import input_required
 from modern.serving import Leg
@@ -43,8 +43,6 @@ log = logging.getLogger("mrtr.bridge")
 
 SWEEP = 0.5
 """Seconds between two looks at deadlines that are far away."""
-BRIDGE_KEY = "mrtr-bridge/bridge"
-"""Under this key of ``_meta`` `server/discover` says what stands before the server."""
 TOOLS_PATIENCE = 10.0
 TOOLS_PAUSE = 5.0
 """Seconds until tools are fetched again that could not be."""
@@ -65,6 +63,7 @@ class Bridge:
         self._sealer = states.Sealer(ring)
         self._instance = states.new_instance()
         self._cursors = Cursors(ring, self._instance)
+        self._discovery = Discovery()
         self._calls: dict[bytes, LiveCall] = {}
         self._forget_at: dict[bytes, float] = {}
         self._live: set[LiveCall] = set()
@@ -173,7 +172,8 @@ class Bridge:
         match outcome:
             case o.Complete(result=result):
                 self._keep(live, self.server.limits.remember)
-                return self._complete(request.method, result, live.group)
+                again = "requestState" in params or "inputResponses" in params
+                return self._complete(request.method, result, live.group, cacheable=not again)
             case o.InputRequired(requests=wanted, step=step, expires=expires):
                 token = self._token(live, request, step, expires)
                 return input_required(wanted, token, live.group.server_info)
@@ -232,21 +232,7 @@ class Bridge:
     # -- everything else ----------------------------------------------------------------------------------------------
 
     async def _discover(self, request: Request, group: Group) -> dict[str, Any]:
-        session = await group.ready()
-        completions = None
-        if session.protocol_version == "2024-11-05":  # it had no way to declare them
-            probe = {"ref": {"type": "ref/prompt", "name": ""}, "argument": {"name": "", "value": ""}}
-            completions = await _answers("completion/complete", probe, group)
-        found: dict[str, Any] = {
-            "supportedVersions": list(SUPPORTED_VERSIONS),
-            "capabilities": capabilities.discover(
-                session.capabilities, session.protocol_version, streams=session.unlabelled, completions=completions
-            ),
-            "_meta": {BRIDGE_KEY: {"name": NAME, "version": VERSION}},
-        }
-        if session.instructions is not None:
-            found["instructions"] = session.instructions
-        return self._complete(request.method, found, group)
+        return self._complete(request.method, await self._discovery.of(group), group)
 
     def _result(self, method: str, reply: Reply, group: Group) -> dict[str, Any]:
         match reply:
@@ -257,12 +243,13 @@ class Bridge:
             case Lost(reason=reason):
                 raise errors.lost(reason)
 
-    def _complete(self, method: str, result: dict[str, Any], group: Group) -> dict[str, Any]:
+    def _complete(self, method: str, result: dict[str, Any], group: Group, *, cacheable: bool = True) -> dict[str, Any]:
+        """``cacheable``: it depends on the request alone; what came of answers does not [server/utilities/caching]."""
         return results.to_modern(
             method,
             result,
             server_info=group.server_info,
-            ttl_ms=self.server.ttl_ms,
+            ttl_ms=self.server.ttl_ms if cacheable else 0,
             cache_scope=self.server.cache_scope,
         )
 
@@ -346,12 +333,3 @@ class Bridge:
 def tool_key(request: Request) -> str:
     """What is learned about a tool, prompt or resource is kept under this name."""
     return f"{request.method}:{request.params.get('name') or request.params.get('uri')}"
-
-
-async def _answers(method: str, params: dict[str, Any], group: Group) -> bool:
-    """Whether the server has the method, though its revision had no way to say so."""
-    try:
-        reply = await PlainRequest(method, params).ask(group, TOOLS_PATIENCE)
-    except ProtocolError:
-        return False
-    return not isinstance(reply, Lost) and not (isinstance(reply, Failure) and reply.code == -32601)

@@ -13,6 +13,7 @@ from modern import results
 from modern.caching import CacheHints
 
 _hints = lru_cache(CacheHints)
+MOST_VALUES = 100
 
 
 def to_modern(
@@ -30,7 +31,19 @@ def to_modern(
     """
     if method == "tools/list" and isinstance(tools := result.get("tools"), list):
         result = {**result, "tools": [_readable(tool) for tool in tools]}
+    elif method == "completion/complete":
+        result = _bounded(result)
     return results.complete(method, result, server_info, _hints(ttl_ms, cache_scope))
+
+
+def _bounded(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A completion of at most 100 values [server/utilities/completion, Completion Results], which is as many as
+    official clients read."""
+    completion = result.get("completion")
+    values = completion.get("values") if isinstance(completion, Mapping) else None
+    if not isinstance(completion, Mapping) or not isinstance(values, list) or len(values) <= MOST_VALUES:
+        return result
+    return {**result, "completion": {**completion, "values": values[:MOST_VALUES], "hasMore": True}}
 
 
 def _readable(tool: Any) -> Any:

@@ -107,6 +107,13 @@ async def list_prompts() -> list[types.Prompt]:
     return [types.Prompt(name="prompt")]
 
 
+@server.completion()
+async def complete(ref: Any, argument: types.CompletionArgument, context: Any) -> types.Completion:
+    """What it was asked for."""
+    given = context.arguments if context is not None else None
+    return types.Completion(values=[json.dumps(ref.model_dump(mode="json", exclude_none=True)), json.dumps(given)])
+
+
 TOOLS = ("touch", "watched", "change", "report", "chat", "quiet", "traced", "level", "die")
 
 
