@@ -237,6 +237,10 @@ class Attribution:
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
+    def only_one_session(self) -> None:
+        """The server can have no further session."""
+        self._turns.max_sessions = 1
+
     def open_channel(self, channel: Channel, now: float) -> list[Command]:
         """A session is ready for requests."""
         return self._verdicts.carry_held(self._turns.opened(channel, now), now)

@@ -55,6 +55,7 @@ def stdio(
     attribution: options.Attribution = "infer",
     asks: options.Asks = None,
     roots_age: options.RootsAge = "5m",
+    single_session: options.SingleSession = False,
     one_call: options.OneCall = False,
     one_call_ttl: options.OneCallTtl = "1m",
     key_file: options.KeyFile = None,
@@ -80,7 +81,13 @@ def stdio(
     from bridge.app import run_stdio
     from bridge.settings import Server
 
-    server = Server(target=target, limits=limits, attribution=attribution, asks=words.hints(asks or ()))
+    server = Server(
+        target=target,
+        limits=limits,
+        attribution=attribution,
+        asks=words.hints(asks or ()),
+        single_session=single_session,
+    )
     return run_stdio(server, ring or _random_ring(say=False))
 
 
@@ -109,6 +116,7 @@ def serve(
     attribution: options.Attribution = "infer",
     asks: options.Asks = None,
     roots_age: options.RootsAge = "5m",
+    single_session: options.SingleSession = False,
     one_call: options.OneCall = False,
     one_call_ttl: options.OneCallTtl = "1m",
     key_file: options.KeyFile = None,
@@ -155,6 +163,7 @@ def serve(
         limits=limits,
         attribution=attribution,
         asks=words.hints(asks or ()),
+        single_session=single_session,
         shared_session=shared_session,
     )
     return run_http(server, ring or _random_ring(say=True), http)

@@ -107,6 +107,15 @@ OneCallTtl = Annotated[
         metavar="TIME", help="How long a question of such a server waits for its answer.", rich_help_panel=_LIMITS
     ),
 ]
+SingleSession = Annotated[
+    bool,
+    typer.Option(
+        "--single-session",
+        help="For a server that can have one session only: all clients use it, and a second principal is refused. "
+        "Found out by itself when a second session is refused; then what the first did not negotiate is missing.",
+        rich_help_panel=_LIMITS,
+    ),
+]
 RootsAge = Annotated[
     str,
     typer.Option(

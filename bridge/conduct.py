@@ -85,7 +85,7 @@ class LiveCall:
         self._loop = loop
         self._as_task = as_task
         self._task: TaskRun | None = None
-        self.run = Run(self, tool, may_be_asked=profile.asks_anything, carries_roots=profile.roots)
+        self.run = Run(self, tool, may_be_asked=group.profile.asks_anything, carries_roots=profile.roots)
         knowledge = group.attribution.knowledge
         self.call = Call(
             request.method,

@@ -38,6 +38,13 @@ log = logging.getLogger("mrtr.group")
 REFUSED = -32603
 
 
+class Moved(ProtocolError):
+    """The group has no session and gets none: another serves its clients. Look again."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(INTERNAL_ERROR, why)
+
+
 class Group:
     """See the module. What its sessions hear is `hearing`, what they ask outside calls `start_up`."""
 
@@ -52,14 +59,16 @@ class Group:
         arm: Callable[[Group, float], None],
         lost: Callable[[Group, Session], None],
         spawn: Callable[..., None],
+        max_sessions: int,
     ) -> None:
         self.server = server
         self.principal = principal
         self.profile = profile
+        """What its sessions were, and will be, initialised with; a call's client may declare less."""
         self.deprecations = deprecations
         self.attribution = Attribution(
             knowledge,
-            max_sessions=server.limits.max_sessions,
+            max_sessions=max_sessions,
             strict=server.strict,
             one_call=server.limits.one_call is not None,
         )
@@ -285,6 +294,8 @@ class Group:
             case rules.Send(run=Run() as run, channel=Channel() as channel):
                 self._send(run, channel.session)
             case rules.Give(ask=ask, run=Run() as run, inferred=inferred):
+                if ask.method == "roots/list" and not run.carries_roots:
+                    self.roots.wanted = True  # refused now, but other clients of this session may have some
                 if inferred:
                     log.info("an ask (%s) was attributed by inference to a %s", ask.method, kind_of(run))
                 run.errand.given(ask)

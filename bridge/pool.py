@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,14 +19,14 @@ import anyio.abc
 
 from bridge.backoff import Backoff
 from bridge.deprecation import Deprecations, features_of
-from bridge.group import Group
+from bridge.group import Group, Moved
 from bridge.knowledge import Knowledge
 from bridge.reach import legacy_target
 from bridge.settings import Server
-from bridge.translate.capabilities import Profile
+from bridge.translate.capabilities import EVERYTHING, Profile
 from bridge.version import CLIENT_INFO
 from legacy.connect import run_session
-from legacy.errors import LegacyError
+from legacy.errors import LegacyError, OneSessionOnly
 from legacy.probe import HTTP_SSE, STREAMABLE_HTTP, Found
 from legacy.session import Session
 from legacy.targets import Limits
@@ -42,8 +43,8 @@ WORTH_WAITING = 2.0
 class Pool:
     """See the module.
 
-    Invariant: the number of sessions open or opening never passes ``limits.max_sessions_total``, nor a principal's
-    ``limits.max_sessions_per_principal``.
+    Invariants: the number of sessions open or opening never passes ``limits.max_sessions_total``, nor a principal's
+    ``limits.max_sessions_per_principal``; while ``single``, there is at most one group.
     """
 
     def __init__(self, server: Server, tasks: anyio.abc.TaskGroup) -> None:
@@ -60,29 +61,86 @@ class Pool:
         self._timers: dict[Group, tuple[float, asyncio.TimerHandle]] = {}
         self._sessions = 0
         self._found = Found()
+        self.single = server.single_session
+        """The server can have one session only. Then there is one group at most."""
+        self._refusing: set[Group] = set()
+        """Groups that were refused a session and wait for what the others come to."""
         self._opened_at: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
 
     def group(self, principal: str, profile: Profile) -> Group:
-        """The group that serves this principal's calls with these capabilities."""
-        key = ("" if self.server.shared_session else principal, profile)
-        group = self.groups.get(key)
+        """The group that serves this principal's calls with these capabilities.
+
+        Raises:
+            ProtocolError: the server can have one session only, and somebody else has it.
+        """
+        owner = "" if self.server.shared_session else principal
+        if self.single:
+            return self._only_group(owner)
+        group = self.groups.get((owner, profile))
         if group is None:
-            group = self.groups[key] = Group(
-                self.server,
-                key[0],
-                profile,
-                self.knowledge,
-                self.deprecations,
-                self._open_soon,
-                self._arm,
-                self._lost,
-                self.spawn,
-            )
+            group = self.groups[owner, profile] = self._new_group(owner, profile, self.server.limits.max_sessions)
         return group
+
+    def _new_group(self, owner: str, profile: Profile, max_sessions: int) -> Group:
+        return Group(
+            self.server,
+            owner,
+            profile,
+            self.knowledge,
+            self.deprecations,
+            self._open_soon,
+            self._arm,
+            self._lost,
+            self.spawn,
+            max_sessions,
+        )
 
     def spawn(self, function: Callable[..., Any], *args: Any) -> None:
         """Run something in the pool's task group; it must not raise."""
         self._tasks.start_soon(function, *args)
+
+    # -- servers that can have one session only -----------------------------------------------------------------------
+
+    def _only_group(self, owner: str) -> Group:
+        group = next(iter(self.groups.values()), None)
+        if group is None:
+            group = self.groups[owner, EVERYTHING] = self._new_group(owner, EVERYTHING, 1)
+        if group.principal != owner:
+            raise ProtocolError(
+                INTERNAL_ERROR,
+                f"The server {self.server.target.name!r} can have one session only, and another client has it. "
+                "--shared-session lets all clients share it.",
+            )
+        return group
+
+    async def _has_one_only(self, group: Group) -> bool:
+        """A session was refused because there is one: from now on everybody uses that; False if it is not ours.
+
+        It stays as it is, though it was negotiated for one kind of client: many such servers never take another after
+        they have been told that the first is over.
+        """
+        self._refusing.add(group)
+        try:
+            for other in list(self.groups.values()):
+                if other.opening and other not in self._refusing:
+                    with suppress(ProtocolError):
+                        await other.ready()
+        finally:
+            self._refusing.discard(group)
+        holders = [other for other in self.groups.values() if other.channels]
+        if len(holders) != 1 or len(holders[0].channels) != 1:
+            return False
+        [holder] = holders
+        if not self.single:
+            self.single = True
+            log.warning(
+                "the server %s can have one session only: all clients of its principal share it from now on, as it was "
+                "negotiated for the first. Start the bridge with --single-session to have everything negotiated.",
+                self.server.target.name,
+            )
+        holder.attribution.only_one_session()
+        self.groups = {(holder.principal, holder.profile): holder}
+        return True
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -97,15 +155,23 @@ class Pool:
             await group.opened(session)
         except ProtocolError as error:
             group.start_failed(error)
+        except OneSessionOnly as error:
+            if await self._has_one_only(group):
+                group.start_failed(Moved(str(error)))
+            else:
+                self._refused(group, error)
         except LegacyError as error:
-            self._starts.failed(str(error), time.monotonic())
-            log.error("%s", error, extra={"server": self.server.target.name})
-            group.start_failed(ProtocolError(INTERNAL_ERROR, str(error)))
+            self._refused(group, error)
         except Exception as error:
             log.error("a session could not be opened for a fault of the bridge", exc_info=error)
             group.start_failed(
                 ProtocolError(INTERNAL_ERROR, "The bridge failed to open a session; its log says where.")
             )
+
+    def _refused(self, group: Group, error: LegacyError) -> None:
+        self._starts.failed(str(error), time.monotonic())
+        log.error("%s", error, extra={"server": self.server.target.name})
+        group.start_failed(ProtocolError(INTERNAL_ERROR, str(error)))
 
     async def _start(self, group: Group) -> Session:
         for backoff in (self._starts, self._ends.get(group.principal)):
@@ -113,6 +179,8 @@ class Pool:
                 await anyio.sleep(pause + 0.01)  # a timer may fire a little early
             if backoff is not None and (why := backoff.refusal(time.monotonic())) is not None:
                 raise ProtocolError(INTERNAL_ERROR, why)
+        if self.single:
+            group.profile = EVERYTHING
         declared = group.profile.to_legacy()
         self._sessions += 1
         label = f"{self.server.target.name}#{self._sessions}"

@@ -22,7 +22,7 @@ from bridge.conduct import LiveCall
 from bridge.cursors import LISTS, Cursors, Page
 from bridge.deprecation import Feature
 from bridge.discovery import Discovery
-from bridge.group import Group
+from bridge.group import Group, Moved
 from bridge.keyring import KeyRing
 from bridge.legs import OpenLeg, client_name
 from bridge.plain import PlainRequest
@@ -74,6 +74,12 @@ class Bridge:
     # -- modern.serving.Handler ---------------------------------------------------------------------------------------
 
     async def serve(self, request: Request, leg: Leg) -> dict[str, Any]:
+        try:
+            return await self._serve(request, leg)
+        except Moved:  # before anything was sent
+            return await self._serve(request, leg)
+
+    async def _serve(self, request: Request, leg: Leg) -> dict[str, Any]:
         method = request.method
         if method in SUSPENDABLE:
             return await self._serve_call(request, leg)
@@ -102,7 +108,11 @@ class Bridge:
 
     async def learn_tools(self, request: Request) -> None:
         group = self._group(request)
-        session = await group.ready()
+        try:
+            session = await group.ready()
+        except Moved:
+            group = self._group(request)
+            session = await group.ready()
         if time.monotonic() < group.tools_again_at:
             return
         tools: dict[str, dict[str, Any]] = {}

@@ -90,6 +90,9 @@ class Server(_Frozen):
     shared_session: bool = False
     """All principals share sessions, on the operator's word. Nothing is inferred then: an ask never reaches another
     principal."""
+    single_session: bool = False
+    """The server can have one session only: it is negotiated with everything that can be asked, all clients of the
+    first principal use it, and another is refused unless ``shared_session``."""
 
     ttl_ms: Annotated[int, Field(ge=0)] = 0
     cache_scope: Literal["private", "public"] = "private"

@@ -326,6 +326,8 @@ class Verdicts:
                     carrier = run
                     break
                 carrier = carrier or run
+        if carrier is None and not self._last_roots:
+            carrier = self._only_one_without(asked.channel)
         if carrier is not None:
             return self._give(asked, carrier, commands, inferred=False)
         if self._last_roots:
@@ -339,6 +341,13 @@ class Verdicts:
         commands.append(Hold(asked.ask))
         return self.lapse(asked, now, commands)
 
+    def _only_one_without(self, channel: Channel) -> Run | None:
+        """The call that must have asked for roots which its client has not, where clients of all kinds share a session:
+        it is for the call to refuse them."""
+        tools = [run for run in channel.active if run.state is RUNNING and run.tool is not None]
+        takers = [run for run in tools if run.turn] or tools
+        return takers[0] if len(takers) == 1 else None
+
     def roots_known(self) -> list[Command]:
         """Let the last roots answer every ask that is held."""
         held = [asked for asked in self.asks.values() if asked.verdict is Verdict.HELD]
@@ -347,8 +356,8 @@ class Verdicts:
         return [LastRoots(asked.ask) for asked in held]
 
     def lapse(self, asked: Asked, now: float, commands: list[Command]) -> None:
-        """A plain run may be waiting for the held ask's answer, which only another could bring: not for long."""
-        plain = [run.sent_at for run in asked.channel.active if run.tool is None and run.state is RUNNING]
+        """A run that cannot carry it may be waiting for the held ask's answer: not for long."""
+        plain = [run.sent_at for run in asked.channel.active if not run.carries_roots and run.state is RUNNING]
         if not plain:
             return None
         lapses_at = max(asked.at, min(plain)) + self._settle_max
@@ -365,11 +374,11 @@ class Verdicts:
             if not isinstance(command, Send | Resume) or (channel := command.run.channel) is None:
                 continue
             for asked in list(channel.held):
-                if command.run.tool is None:
+                if not command.run.carries_roots:
                     if asked.due is None:
                         self.lapse(asked, now, carried)
-                elif command.run.carries_roots:
-                    channel.held.pop(asked)
-                    self.held -= 1
-                    self._give(asked, command.run, carried, inferred=False)
+                    continue
+                channel.held.pop(asked)
+                self.held -= 1
+                self._give(asked, command.run, carried, inferred=False)
         return commands + carried

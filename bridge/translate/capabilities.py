@@ -92,6 +92,10 @@ class Profile:
         return None
 
 
+EVERYTHING: Final = Profile(form=True, url=True, sampling=True, sampling_tools=True, sampling_context=True, roots=True)
+"""All that can be asked of clients through us: for a session that has to serve every one of them."""
+
+
 def uses_tools(params: Mapping[str, Any]) -> bool:
     """Whether a sampling ask needs ``sampling.tools``: ``tools`` or ``toolChoice`` are given [client/sampling]."""
     return params.get("tools") not in (None, []) or params.get("toolChoice") is not None

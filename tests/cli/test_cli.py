@@ -111,7 +111,7 @@ def test_serve_listens_where_it_is_told(started: Started) -> None:
 
 def test_limits_and_attribution_reach_the_server(started: Started) -> None:
     words = "--call-ttl 2h --timeout 90 --max-sessions 40 --attribution strict --name files"
-    words += " --asks deploy=one --asks read=never --roots-age 1m"
+    words += " --single-session --asks deploy=one --asks read=never --roots-age 1m"
     assert cli.main(["stdio", *words.split(), "--", PYTHON]) == 0
     server = started.calls[0][0]
     assert (server.limits.call_ttl, server.limits.silence, server.limits.max_sessions) == (7200, 90, 40)
@@ -119,6 +119,7 @@ def test_limits_and_attribution_reach_the_server(started: Started) -> None:
     assert (server.attribution, server.target.name) == ("strict", "files")
     assert server.asks == {"deploy": "one", "read": "never"}
     assert server.limits.roots_age == 60
+    assert server.single_session
 
 
 def test_a_server_that_reads_inline_has_a_time_of_its_own_for_questions(started: Started) -> None:
