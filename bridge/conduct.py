@@ -216,12 +216,11 @@ class LiveCall:
     def resumed(self) -> None:
         self.feed(o.Resumed())
 
-    def notified(self, method: str, params: dict[str, Any]) -> None:
+    def notified(self, method: str, params: dict[str, Any]) -> bool:
         self.feed(o.Heard())
         if self._progress is None:
             self._progress = notifications.ProgressGate()
-        if self._legs:
-            deliver(self._legs[-1], method, params, self._progress)
+        return bool(self._legs) and deliver(self._legs[-1], method, params, self._progress)
 
     def _replied(self, reply: Reply) -> None:
         if isinstance(reply, Lost) and not reply.processed and self._resent < self.group.most_resent:

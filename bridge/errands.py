@@ -37,7 +37,8 @@ class Errand(Protocol):
 
     def resumed(self) -> None: ...
 
-    def notified(self, method: str, params: dict[str, Any]) -> None: ...
+    def notified(self, method: str, params: dict[str, Any]) -> bool:
+        """Whether its client gets it."""
 
 
 class Nobody:
@@ -59,7 +60,8 @@ class Nobody:
 
     def resumed(self) -> None: ...
 
-    def notified(self, method: str, params: dict[str, Any]) -> None: ...
+    def notified(self, method: str, params: dict[str, Any]) -> bool:
+        return False
 
 
 NOBODY = Nobody()
@@ -136,11 +138,6 @@ class Runs:
 
     def on(self, session: Session) -> list[Run]:
         return [run for (on, _), run in self._by_id.items() if on is session]
-
-    def only_on(self, session: Session) -> Run | None:
-        """The one run of a session, if there is just one."""
-        runs = set(self.on(session))
-        return runs.pop() if len(runs) == 1 else None
 
     def client_names(self) -> set[str | None]:
         return {run.errand.client_name for run in self._by_id.values()}

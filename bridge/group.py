@@ -24,9 +24,9 @@ from bridge.hearing import Hearing
 from bridge.knowledge import Knowledge
 from bridge.listening import Listening
 from bridge.roots import Roots
+from bridge.server_log import LogLevel, Unclaimed
 from bridge.settings import Server
 from bridge.startup import StartUp
-from bridge.translate import notifications
 from bridge.translate.capabilities import Profile
 from legacy.errors import SessionClosed
 from legacy.messages import Ask, Lost, Reply
@@ -87,8 +87,8 @@ class Group:
         """The old server's own name and version, for results."""
         self.last_used = time.monotonic()
         self.opening = 0
-        self.level: str | None = None
-        """The lowest level that the sessions' servers were told to log at."""
+        self.log_level = LogLevel()
+        self.unclaimed = Unclaimed(server.target.name)
         self.last_client: str | None = None
         """What the client calls itself whose run was placed last."""
         self._open_session = open_session
@@ -146,6 +146,9 @@ class Group:
     async def opened(self, session: Session) -> None:
         """A session has shaken hands: let it ask for roots, then let calls use it."""
         await self.start_up.settle(session)
+        await self.log_level.tell(session)
+        if session.closed:
+            raise SessionClosed("The server ended before its first call.")
         self.opening -= 1
         self.capabilities, self.server_info = session.capabilities, session.server_info
         channel = self.channels[session] = Channel(session)
@@ -154,8 +157,6 @@ class Group:
         for ask in early:
             if ask.open:
                 self.hearing.judge(session, channel, ask)
-        if self.level is not None and "logging" in session.capabilities:
-            session.send("logging/setLevel", {"level": self.level}, _ignore)
         self.listening.session_opened(session)
         self._wake()
 
@@ -261,15 +262,6 @@ class Group:
         if ask.open and ask in self._asked_on:
             self.roots.hold(ask)
 
-    def log_at(self, level: str) -> None:
-        """Have the sessions' servers log at this level, if they do not log more already."""
-        if self.level is not None and notifications.admits(self.level, level):
-            return
-        self.level = level
-        for session in self.channels:
-            if "logging" in session.capabilities:
-                session.send("logging/setLevel", {"level": level}, _ignore)
-
     def roots_due(self, now: float) -> Ask | None:
         """What the next call asks its client for before it is sent."""
         lapsed = self.roots.lapsed(now)
@@ -344,8 +336,3 @@ class Group:
 def kind_of(run: Run) -> str:
     """The method of a run, for the log: its name may be a URI, which is an argument."""
     return (run.tool or "").partition(":")[0]
-
-
-def _ignore(reply: Reply) -> None:
-    if isinstance(reply, Lost):
-        return

@@ -90,7 +90,7 @@ class Hearing:
             case Route.PROGRESS if run is not None:
                 run.errand.notified(method, params)
             case Route.LOG:
-                self._logged(session, params, run)
+                self._logged(session, params, run, request_id)
             case Route.LISTEN:
                 if method == "notifications/tools/list_changed":
                     self._group.tools = None
@@ -98,15 +98,15 @@ class Hearing:
             case _:
                 log.debug("%s: %s is for nobody", self._group.server.target.name, method)
 
-    def _logged(self, session: Session, params: dict[str, Any], run: Run | None) -> None:
-        if run is None:
-            run = self._runs.only_on(session)
-        client = run.errand.client_name if run is not None else self._only_client()
+    def _logged(self, session: Session, params: dict[str, Any], run: Run | None, request_id: int | None) -> None:
+        """Where the wire names no request, the message is that one's which alone is open; requests of the bridge's own
+        count as well, since a server may log for them too."""
+        if request_id is None:
+            run = self._runs.find(session, session.only_open)
+        client = run.errand.client_name if run is not None else self._group.last_client
         self._group.deprecations.used(Feature.LOGGING, client)
-        if run is not None:
-            run.errand.notified("notifications/message", params)
-        else:
-            log.debug("%s logged a message that belongs to no one call", self._group.server.target.name)
+        if run is None or not run.errand.notified("notifications/message", params):
+            self._group.unclaimed.take(params)
 
     # -- ends ---------------------------------------------------------------------------------------------------------
 

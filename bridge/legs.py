@@ -28,12 +28,15 @@ def client_name(request: Request) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def deliver(leg: OpenLeg, method: str, params: dict[str, Any], gate: notifications.ProgressGate) -> None:
-    """Bring a notification of the server's to a leg that asked for such."""
+def deliver(leg: OpenLeg, method: str, params: dict[str, Any], gate: notifications.ProgressGate) -> bool:
+    """Bring a notification of the server's to a leg that asked for such; whether it did."""
     request = leg.request
     params = notifications.to_modern(method, params) or {}
     if method == "notifications/progress":
-        if request.progress_token is not None and gate.admits(params.get("progress")):
-            leg.leg.notify(method, {**params, "progressToken": request.progress_token})
-    elif request.log_level is not None and notifications.admits(request.log_level, params.get("level")):
-        leg.leg.notify(method, params)
+        if request.progress_token is None or not gate.admits(params.get("progress")):
+            return False
+        params = {**params, "progressToken": request.progress_token}
+    elif request.log_level is None or not notifications.admits(request.log_level, params.get("level")):
+        return False
+    leg.leg.notify(method, params)
+    return True

@@ -90,6 +90,5 @@ class PlainRequest:
     def resumed(self) -> None:
         raise AssertionError("a plain request is never suspended")
 
-    def notified(self, method: str, params: dict[str, Any]) -> None:
-        if self._leg is not None:
-            deliver(self._leg, method, params, self._progress)
+    def notified(self, method: str, params: dict[str, Any]) -> bool:
+        return self._leg is not None and deliver(self._leg, method, params, self._progress)

@@ -90,7 +90,7 @@ class Bridge:
             if self._closing:
                 group.listening.end()
             return self._complete(method, await group.listening.serve(request, leg), group)
-        self._want_logs(request, group)
+        await self._want_logs(request, group)
         params = requests.to_legacy(method, request.params)
         page = None
         if method in LISTS:
@@ -161,7 +161,7 @@ class Bridge:
             group = self.pool.group(request.principal, profile)
             if group.primary is None:
                 await group.ready()
-            self._want_logs(request, group)
+            await self._want_logs(request, group)
             live = LiveCall(
                 group,
                 request,
@@ -214,7 +214,7 @@ class Bridge:
                 raise states.StateError(states.Reason.OTHER_PRINCIPAL)
             if not self._sealer.matches(state, request.principal, request.method, params):
                 raise states.StateError(states.Reason.OTHER_REQUEST)
-            self._want_logs(request, live.group)
+            self.pool.spawn(self._set_level, request, live.group)
             live.retry(leg, state.step, params.get("inputResponses", {}), profile)
         except StepUsed:
             refused = states.Reason.USED
@@ -263,10 +263,16 @@ class Bridge:
             cache_scope=self.server.cache_scope,
         )
 
-    def _want_logs(self, request: Request, group: Group) -> None:
+    async def _want_logs(self, request: Request, group: Group) -> None:
+        """Have the server log at the level that the request wants, before it hears of the request."""
+        if request.log_level is not None:
+            await group.ready()
+            await self._set_level(request, group)
+
+    async def _set_level(self, request: Request, group: Group) -> None:
         if request.log_level is not None and "logging" in group.capabilities:
             self.pool.deprecations.used(Feature.LOGGING, client_name(request))
-            group.log_at(request.log_level)
+            await group.log_level.want(request.log_level, group.channels)
 
     def _group(self, request: Request) -> Group:
         return self.pool.group(request.principal, self._profile(request))

@@ -85,6 +85,13 @@ class Session:
         """What it runs over: ``stdio``, ``streamable-http``, ``http-sse`` or ``memory``."""
         return self._transport.kind
 
+    @property
+    def only_open(self) -> int | None:
+        """The one request that the server has open, cancelled ones included; None if there is none, or more."""
+        if len(self._pending) + len(self._ghosts) != 1:
+            return None
+        return next(iter(self._pending or self._ghosts))
+
     # --- what the bridge does with it ---
 
     def send(self, method: str, params: dict[str, Any] | None, on_reply: Callable[[Reply], None]) -> int:
@@ -308,9 +315,9 @@ class Session:
             self._guarded(self._listener.withdrawn, self, ask)
             return
         if method == "notifications/progress":
+            # The token alone says whose it is: on a request's stream too, one that is not ours was meant for another.
             token = as_int(params.get("progressToken"))
-            if token is not None and 0 < token < self._next_id:
-                request_id = token
+            request_id = token if token is not None and 0 < token < self._next_id else None
         self._guarded(self._listener.notified, self, method, params, request_id)
 
     def _response(self, message: dict[str, Any]) -> None:

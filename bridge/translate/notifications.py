@@ -71,11 +71,6 @@ def admits(wanted: str, level: object) -> bool:
     return floor is not None and rank is not None and rank >= floor
 
 
-def lowest(first: str, second: str) -> str:
-    """The milder of two levels: what a session is set to when both are wanted."""
-    return min(first, second, key=lambda level: LEVELS.get(level, len(LEVELS)))
-
-
 class ProgressGate:
     """Lets a call's progress through only while it rises, over all its legs [basic/utilities/progress].
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from bridge import server_log
+from bridge.serving import Bridge
+from legacy.session import Session
 from tests.bridge.harness import (
     ACCEPT,
     Client,
@@ -17,9 +24,13 @@ from tests.bridge.harness import (
     Leg,
     bridged,
     only_group,
+    refused,
     text,
+    until,
     usual_answer,
+    value,
 )
+from tests.bridge.listeners import announcer
 
 pytestmark = pytest.mark.anyio
 
@@ -93,6 +104,90 @@ async def test_nothing_is_told_to_a_leg_that_has_ended() -> None:
         assert client.leg.notifications == []
 
 
+TALKER = """
+import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m:
+        continue
+    if m["method"] == "initialize":
+        offered = json.loads(sys.argv[1])
+        r = {"protocolVersion": "2025-06-18", "capabilities": offered, "serverInfo": {"name": "t", "version": ""}}
+    else:
+        if m["method"] == "logging/setLevel" and "silent" in sys.argv:
+            continue
+        token = m.get("params", {}).get("_meta", {}).get("progressToken")
+        params = {"progressToken": token, "progress": 0}
+        made = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+        for n in range(int(sys.argv[2])):
+            params["progress"] = n
+            print(json.dumps(made))
+        r = {"content": [{"type": "text", "text": m["method"]}], "tools": [], "completion": {"values": []}}
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"""
+
+
+def talker(offered: dict[str, Any], count: int, *habits: str) -> tuple[str, ...]:
+    """A server that reports so much progress on every request."""
+    return sys.executable, "-c", TALKER, json.dumps(offered), str(count), *habits
+
+
+async def test_ten_thousand_reports_arrive_in_order() -> None:
+    async with bridged(*talker({"tools": {}}, 10_000)) as bridge:
+        client = Client(bridge)
+        await client.send("tools/call", {"name": "x"}, progress_token="t")
+        assert progress(client.leg) == [("t", n) for n in range(10_000)]
+
+
+@pytest.mark.parametrize("method", ["tools/list", "completion/complete"])
+async def test_a_request_that_cannot_be_asked_about_has_progress_as_well(method: str) -> None:
+    async with bridged(*talker({"tools": {}}, 2)) as bridge:
+        client = Client(bridge)
+        params = {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}
+        await client.send(method, params if method == "completion/complete" else {}, progress_token="t")
+        assert progress(client.leg) == [("t", 0), ("t", 1)]
+
+
+@asynccontextmanager
+async def one_call_open(bridge: Bridge, **fields: Any) -> AsyncIterator[tuple[Client, Session, int]]:
+    """A client whose call works for as long as the body; the session and the id that it has there."""
+    client = Client(bridge)
+    for _ in range(5):
+        await client.call("slow", seconds=0.001)  # known to ask nothing, so that others run beside it
+    async with anyio.create_task_group() as tasks:
+        params = {"name": "slow", "arguments": {"seconds": 5}}
+        tasks.start_soon(lambda: client.send("tools/call", params, **fields))
+        await until(lambda: bridge.pool.groups and only_group(bridge)._runs)
+        session = only_group(bridge).primary
+        assert session is not None
+        [run] = only_group(bridge)._runs.on(session)
+        yield client, session, run.request_id
+        tasks.cancel_scope.cancel()
+
+
+async def test_progress_goes_by_our_token_and_by_nothing_else() -> None:
+    async with bridged() as bridge, one_call_open(bridge, progress_token="mine") as (client, session, id):
+
+        def report(token: Any, value: Any, stream: int | None = None, **more: Any) -> None:
+            params = {"progressToken": token, "progress": value, **more}
+            session.received({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}, stream)
+
+        for token in (id + 1, id + 1000, 0, -1, "foreign", None, True, [id]):
+            report(token, 1)
+            report(token, 1, id)  # on the call's own stream
+        assert client.leg.notifications == []
+        report(id, 1, total=3, message="one", unknown={"a": 1})
+        report(str(id), 2.5, id + 1)  # a server that writes numbers as text, on somebody else's stream
+        for value in (2.5, 2, "3", None, True, -1):
+            report(id, value)
+        report(id, 3)
+        assert client.leg.notifications[0] == (
+            "notifications/progress",
+            {"progressToken": "mine", "progress": 1, "total": 3, "message": "one", "unknown": {"a": 1}},
+        )
+        assert progress(client.leg) == [("mine", 1), ("mine", 2.5), ("mine", 3)]
+
+
 # -- log messages -----------------------------------------------------------------------------------------------------
 
 
@@ -152,6 +247,83 @@ async def test_a_log_line_that_may_be_another_calls_reaches_nobody() -> None:
             tasks.start_soon(lambda: run("log", n=3))
         assert len(only_group(bridge).channels) == 1
         assert all(leg.notifications == [] for leg in legs)
+
+
+async def test_the_server_has_the_level_before_it_has_the_request_and_again_after_its_death() -> None:
+    async with bridged(*announcer()) as bridge:
+        client = Client(bridge)
+        wanted = {"name": "level"}
+        assert value(await client.send("tools/call", wanted, log_level="notice")) == ["notice"]
+        assert value(await client.send("tools/call", wanted, log_level="error")) == ["notice"]
+        assert value(await client.send("tools/call", wanted, log_level="info")) == ["notice", "info"]
+        await refused(client.call("die"))
+        assert value(await client.call("level")) == ["info"]
+
+
+async def test_a_list_that_wants_logs_sets_the_level_too(journal: Journal) -> None:
+    async with bridged(env=journal.env) as bridge:
+        await Client(bridge).send("tools/list", log_level="debug")
+        assert journal.order()[-2:] == ["logging/setLevel", "tools/list"]
+
+
+async def test_a_server_that_does_not_answer_for_its_level_is_called_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server_log, "PATIENCE", 0.2)
+    async with bridged(*talker({"tools": {}, "logging": {}}, 0, "silent")) as bridge:
+        client = Client(bridge)
+        for _ in range(2):
+            assert text(await client.send("tools/call", {"name": "x"}, log_level="debug")) == "tools/call"
+        session = only_group(bridge).primary
+        assert session is not None
+        assert session.only_open is None  # nothing of it is left to be taken for a request that logs
+
+
+async def test_a_server_without_logging_is_not_told_a_level() -> None:
+    async with bridged(*talker({"tools": {}}, 0)) as bridge:
+        assert text(await Client(bridge).send("tools/call", {"name": "x"}, log_level="debug")) == "tools/call"
+        session = only_group(bridge).primary
+        assert session is not None
+        assert session._next_id <= 5  # initialize, ping, tools/list, tools/call
+
+
+async def test_a_log_line_goes_to_the_call_that_the_wire_names_or_that_alone_is_open() -> None:
+    async with bridged() as bridge, one_call_open(bridge, log_level="info") as (client, session, id):
+
+        def say(data: str, stream: int | None = None, level: str = "info") -> None:
+            params = {"level": level, "data": data, "logger": "l"}
+            session.received({"jsonrpc": "2.0", "method": "notifications/message", "params": params}, stream)
+
+        def heard() -> list[str]:
+            return [params["data"] for _, params in client.leg.notifications]
+
+        say("alone")
+        say("on its stream", id)
+        assert heard() == ["alone", "on its stream"]
+        say("on the stream of another request", id + 1)
+        say("on the stream of one that is over", 1)
+        own = session.send_plain("ping", None, lambda reply: None)
+        say("while the bridge itself asks something")
+        say("on its stream, whatever else is open", id)
+        session.request_lost(own, "", processed=True)
+        other = Client(bridge)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(other.send, "tools/call", {"name": "slow", "arguments": {"seconds": 1}})
+            await until(lambda: len(only_group(bridge)._runs.on(session)) == 2)
+            say("while another call is open")
+            tasks.cancel_scope.cancel()
+        say("too mild", id, "debug")
+        say("without a level", id, "loud")
+        assert heard() == ["alone", "on its stream", "on its stream, whatever else is open"]
+        assert only_group(bridge).unclaimed.by_level == {"info": 4, "debug": 1, "unknown": 1}
+
+
+async def test_who_wants_no_logs_gets_none_and_they_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "mrtr.server")
+    async with bridged() as bridge:
+        assert await logged(Client(bridge), "warning", None, n=3) == []
+        assert only_group(bridge).unclaimed.by_level == {"warning": 3}
+    assert "logged, at level warning, what no client gets (1 so far)" in caplog.text
 
 
 # -- what is going away -----------------------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ async def unsubscribe(uri: AnyUrl) -> None:
 
 @server.set_logging_level()
 async def set_logging_level(level: types.LoggingLevel) -> None:
+    await anyio.sleep(0.05)
     levels.append(level)
 
 
