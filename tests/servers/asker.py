@@ -111,6 +111,7 @@ class Wire:
         self.calls: dict[str, Call] = {}
         self.client: Json = {}
         self.roots: list[Json] | None = None
+        self.roots_asked: set[str] = set()
         self.roots_known = threading.Event()
         self.numbers = itertools.count(1)
 
@@ -477,11 +478,17 @@ def serve(call: Call, method: str) -> None:
 
 
 def fetch_roots(wire: Wire) -> None:
-    """Ask for roots outside any call, as servers do that want them at the start."""
-    try:
-        wire.roots = Call(wire, {"id": None}).ask("roots/list", {}).get("roots")
-    except Refused as refused:
-        wire.roots = [refused.error]
+    """Ask for roots outside any call, as servers do that want them at the start: before anything else is read."""
+    wire.roots_asked.add(Call(wire, {"id": None}).start("roots/list", {}))
+
+
+def take_roots(wire: Wire, ask: str, answer: Json) -> None:
+    """The answer, known to whatever is read after it."""
+    wire.roots_asked.discard(ask)
+    wire.waiting.pop(ask, None)
+    error = answer.get("error")
+    wire.note(ask=ask, method="roots/list", outcome=f"error {error.get('code')}" if error else "result")
+    wire.roots = [error] if error else answer["result"].get("roots")
     wire.roots_known.set()
 
 
@@ -503,7 +510,9 @@ def in_thread(target: Callable[..., None], *args: Any) -> None:
 def hear(wire: Wire, message: Json) -> None:
     """Sort one incoming message: an answer to an ask, a request, or a notification."""
     method, params = message.get("method"), message.get("params") or {}
-    if method is None:
+    if method is None and message.get("id") in wire.roots_asked:
+        take_roots(wire, message["id"], message)
+    elif method is None:
         waiter = wire.waiting.get(str(message.get("id")))
         if waiter is None:
             wire.note(ask=message.get("id"), outcome="late answer")
@@ -519,11 +528,11 @@ def hear(wire: Wire, message: Json) -> None:
             running.cancel()
         if method == "notifications/initialized":
             if ROOTS_AT_START:
-                in_thread(fetch_roots, wire)
+                fetch_roots(wire)
             if ASKS_AT_START:
                 in_thread(ask_outside, wire, ASKS_AT_START)
         if method == "notifications/roots/list_changed" and ROOTS_AT_START == "1":
-            in_thread(fetch_roots, wire)
+            fetch_roots(wire)
 
 
 def main() -> None:
