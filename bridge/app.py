@@ -36,10 +36,13 @@ def run_stdio(server: Server, ring: KeyRing) -> int:
     from modern.stdio import StdioSettings, serve_stdio
 
     async def main() -> int:
-        async with bridge_running(server, ring) as bridge, anyio.create_task_group() as tasks:
-            tasks.start_soon(_on_signal, tasks.cancel_scope.cancel)
-            await serve_stdio(bridge, StdioSettings(ready=bridge.ready, closing=bridge.stop_listening))
-            tasks.cancel_scope.cancel()
+        # Signals are heard until all has ended: clients end our input, and send one if that takes too long for them.
+        async with anyio.create_task_group() as signals:
+            async with bridge_running(server, ring) as bridge, anyio.create_task_group() as tasks:
+                signals.start_soon(_on_signal, tasks.cancel_scope.cancel)
+                await serve_stdio(bridge, StdioSettings(ready=bridge.ready, closing=bridge.stop_listening))
+                tasks.cancel_scope.cancel()
+            signals.cancel_scope.cancel()
         return 0
 
     return _run(main)

@@ -241,6 +241,18 @@ def test_no_process_outlives_the_program(face: str, how: str, habit: str, tmp_pa
         bridge.end(how)
 
 
+def test_a_signal_while_the_program_ends_with_its_input_does_not_keep_it_from_ending_its_server(tmp_path: Path) -> None:
+    with behind("stdio", tmp_path, "ignores-sigterm") as bridge:
+        bridge.works()
+        bridge.look()
+        assert bridge.process.stdin is not None
+        bridge.process.stdin.close()
+        # Its server does not end, so it is closing by now; the log would tell if it heard only the signal.
+        time.sleep(0.5)
+        bridge.end("SIGTERM")
+        assert "stopping: SIGTERM" in bridge.log
+
+
 @ends(http_too=False)
 def test_the_program_ends_in_time_while_calls_run_and_wait(face: str, how: str, tmp_path: Path) -> None:
     with running(face, tmp_path, "--", *ASKER) as bridge:
