@@ -20,6 +20,7 @@ from bridge.legs import OpenLeg, client_name, deliver
 from bridge.tasks import TaskRun
 from bridge.timing import Phase
 from bridge.translate import notifications
+from bridge.translate.trace import trace_id
 from legacy.messages import Ask, Lost, Reply
 from legacy.session import Session
 from modern.envelope import Request
@@ -55,6 +56,7 @@ class LiveCall:
         "principal",
         "run",
         "spawn",
+        "trace_id",
     )
 
     def __init__(
@@ -71,6 +73,7 @@ class LiveCall:
     ) -> None:
         self.group = group
         self.client_name = client_name(request)
+        self.trace_id = trace_id(request.params.get("_meta"))
         self.id: bytes | None = None
         """Set when the call suspends for the first time."""
         self.principal = request.principal

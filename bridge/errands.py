@@ -17,6 +17,8 @@ class Errand(Protocol):
     """Something that wants a request sent and hears what the server makes of it: a call, or a plain request."""
 
     client_name: str | None
+    trace_id: str | None
+    """The trace that its client's request belongs to."""
 
     def send_on(self, session: Session) -> int:
         """Send the request; its id.
@@ -45,6 +47,7 @@ class Nobody:
     """The errand of a run that is over: it hears nothing any more, and keeps nothing alive."""
 
     client_name: str | None = None
+    trace_id: str | None = None
 
     def send_on(self, session: Session) -> int:
         raise AssertionError("a run that is over is not sent")

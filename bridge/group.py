@@ -27,6 +27,7 @@ from bridge.roots import Roots
 from bridge.server_log import LogLevel, Unclaimed
 from bridge.settings import Server
 from bridge.startup import StartUp
+from bridge.telemetry import tracing
 from bridge.translate.capabilities import Profile
 from legacy.errors import SessionClosed
 from legacy.messages import Ask, Lost, Reply
@@ -289,7 +290,8 @@ class Group:
                 if ask.method == "roots/list" and not run.carries_roots:
                     self.roots.wanted = True  # refused now, but other clients of this session may have some
                 if inferred:
-                    log.info("an ask (%s) was attributed by inference to a %s", ask.method, kind_of(run))
+                    with tracing(run.errand.trace_id):
+                        log.info("an ask (%s) was attributed by inference to a %s", ask.method, kind_of(run))
                 run.errand.given(ask)
             case rules.Resume(run=Run() as run):
                 run.errand.resumed()
@@ -307,7 +309,8 @@ class Group:
                 if self.roots.last is not None:
                     self.tell(ask, self.roots.last)
             case rules.Withdraw(ask=ask, run=Run() as run):
-                log.warning("an ask (%s) was attributed to a %s that ended without it", ask.method, kind_of(run))
+                with tracing(run.errand.trace_id):
+                    log.warning("an ask (%s) was attributed to a %s that ended without it", ask.method, kind_of(run))
                 run.errand.taken_back(ask)
             case rules.EndSession(channel=Channel(session=session)):
                 log.warning("session %s is ended: its server does not stop a call that was given up", session.name)

@@ -10,6 +10,7 @@ from bridge.errands import Run
 from bridge.group import Group
 from bridge.legs import OpenLeg, client_name, deliver
 from bridge.translate import errors, notifications
+from bridge.translate.trace import trace_id
 from legacy.messages import Ask, Lost, Reply
 from legacy.session import Session
 from modern.errors import ProtocolError
@@ -18,12 +19,13 @@ from modern.errors import ProtocolError
 class PlainRequest:
     """A request that cannot be asked about: sent, answered, or given up."""
 
-    __slots__ = ("_leg", "_method", "_page", "_params", "_progress", "_reply", "client_name", "run")
+    __slots__ = ("_leg", "_method", "_page", "_params", "_progress", "_reply", "client_name", "run", "trace_id")
 
     def __init__(
         self, method: str, params: dict[str, Any], leg: OpenLeg | None = None, page: Page | None = None
     ) -> None:
         self.client_name = client_name(leg.request) if leg is not None else None
+        self.trace_id = trace_id(leg.request.params.get("_meta")) if leg is not None else None
         self.run = Run(self, None, may_be_asked=False, carries_roots=False)
         self._leg = leg
         """Where its notifications go; None: the request is on the bridge's own account."""

@@ -23,6 +23,7 @@ from bridge.group import Group, Moved
 from bridge.knowledge import Knowledge
 from bridge.reach import legacy_target
 from bridge.settings import Server
+from bridge.telemetry import tracing
 from bridge.translate.capabilities import EVERYTHING, Profile
 from bridge.version import CLIENT_INFO
 from legacy.connect import run_session
@@ -196,19 +197,21 @@ class Pool:
     async def _run(
         self, group: Group, label: str, declared: dict[str, Any], *, task_status: anyio.abc.TaskStatus[Session]
     ) -> None:
-        """A session's task: raises only what the one who waits for its start is to hear."""
+        """A session's task: raises only what the one who waits for its start is to hear. It serves many requests, and
+        belongs to the trace of none."""
         started = _Relay(task_status)
         try:
-            await run_session(
-                self.target,
-                client_info=CLIENT_INFO,
-                capabilities=declared,
-                listener=group.hearing,
-                name=label,
-                limits=Limits(start=self.server.limits.start),
-                found=self._found,
-                task_status=started,
-            )
+            with tracing(None):
+                await run_session(
+                    self.target,
+                    client_info=CLIENT_INFO,
+                    capabilities=declared,
+                    listener=group.hearing,
+                    name=label,
+                    limits=Limits(start=self.server.limits.start),
+                    found=self._found,
+                    task_status=started,
+                )
         except Exception as error:
             if started.session is None:
                 raise
@@ -260,7 +263,8 @@ class Pool:
 
     def _tick(self, group: Group) -> None:
         del self._timers[group]
-        group.tick()
+        with tracing(None):  # not that of the request for whose sake the timer was set
+            group.tick()
 
     async def retire_idle(self) -> None:
         """Close further sessions that nobody uses any more; forget groups without sessions."""

@@ -29,10 +29,12 @@ from bridge.plain import PlainRequest
 from bridge.pool import Pool
 from bridge.settings import Server
 from bridge.tasks import must_be_task, runs_tasks
+from bridge.telemetry import tracing
 from bridge.timing import Phase
 from bridge.translate import errors, requests, results
 from bridge.translate.capabilities import Profile
 from bridge.translate.methods import SUSPENDABLE
+from bridge.translate.trace import trace_id
 from legacy.messages import Failure, Lost, Reply, Result
 from modern.envelope import Request
 from modern.errors import INTERNAL_ERROR, ProtocolError
@@ -74,10 +76,11 @@ class Bridge:
     # -- modern.serving.Handler ---------------------------------------------------------------------------------------
 
     async def serve(self, request: Request, leg: Leg) -> dict[str, Any]:
-        try:
-            return await self._serve(request, leg)
-        except Moved:  # before anything was sent
-            return await self._serve(request, leg)
+        with tracing(trace_id(request.params.get("_meta"))):
+            try:
+                return await self._serve(request, leg)
+            except Moved:  # before anything was sent
+                return await self._serve(request, leg)
 
     async def _serve(self, request: Request, leg: Leg) -> dict[str, Any]:
         method = request.method

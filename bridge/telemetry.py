@@ -3,6 +3,8 @@
 The vocabulary: every logger of ours is named ``mrtr.…``; what a wrapped server writes to its stderr goes to
 ``mrtr.server.<name>``. A message is a whole sentence; what a machine wants to pick out of it goes along as ``extra``.
 
+While `tracing` a request, every line carries the id of its trace as ``trace_id``.
+
 Three rules:
 
 * **Nothing from the params, answers or results of a request is logged**, at no level: who logs names methods, tools,
@@ -26,6 +28,8 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
@@ -35,6 +39,7 @@ _LONGEST: Final = 8192
 _WAITING_LINES: Final = 10_000
 _SECONDS_AT_EXIT: Final = 1.0
 
+_trace: ContextVar[str | None] = ContextVar("mrtr_trace", default=None)
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 _QUIET: Final = {"uvicorn": logging.WARNING, "uvicorn.access": logging.CRITICAL + 1, "uvicorn.error": logging.WARNING}
@@ -63,6 +68,16 @@ def setup(level: str = "info", style: Literal["text", "json"] = "text", stream: 
         logger.handlers.clear()
         logger.propagate = True
         logger.setLevel(lowest)
+
+
+@contextmanager
+def tracing(trace_id: str | None) -> Iterator[None]:
+    """Lines that are logged meanwhile, by this task and those that it starts, belong to this trace, or to none."""
+    before = _trace.set(trace_id)
+    try:
+        yield
+    finally:
+        _trace.reset(before)
 
 
 def server_logger(name: str) -> logging.Logger:
@@ -207,8 +222,11 @@ class _Writer:
 
 
 def extras(record: logging.LogRecord) -> dict[str, Any]:
-    """What the caller gave as ``extra``."""
-    return {key: value for key, value in vars(record).items() if key not in _STANDARD}
+    """What the caller gave as ``extra``, and the trace that the line belongs to."""
+    found = {key: value for key, value in vars(record).items() if key not in _STANDARD}
+    if (trace := _trace.get()) is not None:
+        found.setdefault("trace_id", trace)
+    return found
 
 
 def describe(error: BaseException) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from bridge.translate import trace
 from bridge.translate.meta import ENVELOPE
 
 _MODERN_ONLY: Final = frozenset({"_meta", "inputResponses", "requestState"})
@@ -15,13 +16,16 @@ _MODERN_ONLY: Final = frozenset({"_meta", "inputResponses", "requestState"})
 def to_legacy(method: str, params: dict[str, Any]) -> dict[str, Any]:
     """``params`` less what only 2026-07-28 has.
 
-    The envelope keys of ``_meta`` go (the session sets its own progress token), all others stay. ``method`` is for
+    The envelope keys of ``_meta`` go (the session sets its own progress token), all others stay, trace context if it
+    is well formed. ``method`` is for
     symmetry with the other tables: no method has parameters of its own that change.
     """
     legacy = {key: value for key, value in params.items() if key not in _MODERN_ONLY}
     meta = params.get("_meta")
     if isinstance(meta, dict):
         left = {key: value for key, value in meta.items() if key not in ENVELOPE}
+        if not trace.KEYS.isdisjoint(left):
+            left = trace.well_formed(left)
         if left:
             legacy["_meta"] = left
     return legacy

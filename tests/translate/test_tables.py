@@ -24,7 +24,7 @@ PREFIX = "io.modelcontextprotocol/"
 
 def test_a_request_loses_the_modern_envelope_and_keeps_everything_else() -> None:
     meta = {PREFIX + key: 1 for key in ("protocolVersion", "clientInfo", "clientCapabilities", "logLevel")}
-    kept = {"traceparent": "00-1", "vendor/x": {"a": 1}}
+    kept = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "vendor/x": {"a": 1}}
     params = {
         "name": "t",
         "arguments": {"requestState": "mine"},
