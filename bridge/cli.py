@@ -99,6 +99,7 @@ def serve(
     auth_token_file: options.AuthTokenFile = None,
     principal_header: options.PrincipalHeader = None,
     shared_session: options.SharedSession = False,
+    roots: options.Roots = "shared",
     allowed_host: options.AllowedHost = None,
     allowed_origin: options.AllowedOrigin = None,
     max_body: options.MaxBody = "4m",
@@ -136,6 +137,8 @@ def serve(
         cwd=cwd,
     )
     limits = _limits(call_ttl, timeout, max_sessions, roots_age, words.one_call(one_call, one_call_ttl, url))
+    if roots == "per-call" and single_session:
+        raise WrongUse("--roots per-call needs a session for each set of roots, and --single-session allows one.")
     from bridge.principals import everybody_is_anonymous, identify_by
     from bridge.settings_http import HttpOptions, is_loopback
 
@@ -165,6 +168,7 @@ def serve(
         asks=words.hints(asks or ()),
         single_session=single_session,
         shared_session=shared_session,
+        roots=roots,
     )
     return run_http(server, ring or _random_ring(say=True), http)
 

@@ -162,6 +162,14 @@ SharedSession = Annotated[
         "refused where only inference could tell which that is.",
     ),
 ]
+Roots = Annotated[
+    Literal["shared", "per-call"],
+    typer.Option(
+        "--roots",
+        help="Whether clients of one principal share the roots that their server knows, or each call asks for its own "
+        "first, one round more, and runs where the server knows no others.",
+    ),
+]
 AllowedHost = Annotated[
     list[str] | None, typer.Option(metavar="HOST", help="A Host that is ours, besides loopback's. Repeatable.")
 ]

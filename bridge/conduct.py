@@ -21,6 +21,7 @@ from bridge.tasks import TaskRun
 from bridge.timing import Phase
 from bridge.translate import notifications
 from bridge.translate.trace import trace_id
+from bridge.workspaces import Workspace
 from legacy.messages import Ask, Lost, Reply
 from legacy.session import Session
 from modern.envelope import Request
@@ -49,6 +50,7 @@ class LiveCall:
         "_resent",
         "_task",
         "_timer",
+        "_workspace",
         "call",
         "client_name",
         "group",
@@ -70,6 +72,7 @@ class LiveCall:
         spawn: Callable[..., None],
         as_task: bool,
         loop: asyncio.AbstractEventLoop,
+        workspace: Workspace | None = None,
     ) -> None:
         self.group = group
         self.client_name = client_name(request)
@@ -87,6 +90,8 @@ class LiveCall:
         self._timer: asyncio.TimerHandle | None = None
         self._loop = loop
         self._as_task = as_task
+        self._workspace = workspace
+        """Set: where the call runs is known when its client has said what its roots are."""
         self._task: TaskRun | None = None
         self.run = Run(self, tool, may_be_asked=group.profile.asks_anything, carries_roots=profile.roots)
         knowledge = group.attribution.knowledge
@@ -95,7 +100,7 @@ class LiveCall:
             profile,
             group.server.limits,
             lambda: knowledge.sibling_wait(tool),
-            lambda: group.capabilities,
+            lambda: self.group.capabilities,
             time.monotonic(),
         )
 
@@ -105,7 +110,12 @@ class LiveCall:
         self._live.add(self)
         self._legs.append(leg)
         now = time.monotonic()
-        self._carry_out(self.call.start(leg, now, self.group.roots_due(now) if self.call.profile.roots else None))
+        roots_first = None
+        if self._workspace is not None:
+            roots_first = self._workspace.ask
+        elif self.call.profile.roots:
+            roots_first = self.group.roots_due(now)
+        self._carry_out(self.call.start(leg, now, roots_first))
 
     def retry(self, leg: OpenLeg, step: int, responses: object, profile: Profile) -> None:
         """See `Call.retry`, whose errors pass through."""
@@ -149,6 +159,8 @@ class LiveCall:
                     self.group.carry_out(self.group.attribution.suspended(self.run, time.monotonic()))
                 case o.Resume():
                     self.group.carry_out(self.group.attribution.wants_to_resume(self.run, time.monotonic()))
+                case o.Answer(ask=ask, result=result) if self._workspace is not None and ask is self._workspace.ask:
+                    self._workspace.answered(result)
                 case o.Answer(ask=ask, result=result):
                     if ask not in self._not_ours:
                         self.group.answer(ask, result)
@@ -184,6 +196,12 @@ class LiveCall:
             self._timer = None
 
     async def _settle_roots(self) -> None:
+        if self._workspace is not None:
+            try:
+                self.group, self._as_task = await self._workspace.group()
+            except ProtocolError as error:
+                self.unserved(error)
+                return
         await self.group.start_up.settle_roots()
         self.feed(o.RootsSettled())
 

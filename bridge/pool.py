@@ -26,6 +26,7 @@ from bridge.settings import Server
 from bridge.telemetry import tracing
 from bridge.translate.capabilities import EVERYTHING, Profile
 from bridge.version import CLIENT_INFO
+from bridge.workspaces import workspace_of
 from legacy.connect import run_session
 from legacy.errors import LegacyError, OneSessionOnly
 from legacy.probe import HTTP_SSE, STREAMABLE_HTTP, Found
@@ -53,7 +54,7 @@ class Pool:
         self.target = legacy_target(server.target, one_call=server.limits.one_call is not None)
         self.knowledge = Knowledge(server.hints)
         self.deprecations = Deprecations(server.target.name)
-        self.groups: dict[tuple[str, Profile], Group] = {}
+        self.groups: dict[tuple[str, Profile, str], Group] = {}
         self._tasks = tasks
         self._starts = Backoff()
         """Starts that failed, whoever wanted them."""
@@ -68,8 +69,8 @@ class Pool:
         """Groups that were refused a session and wait for what the others come to."""
         self._opened_at: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
 
-    def group(self, principal: str, profile: Profile) -> Group:
-        """The group that serves this principal's calls with these capabilities.
+    def group(self, principal: str, profile: Profile, roots: dict[str, Any] | None = None) -> Group:
+        """The group that serves this principal's calls with these capabilities, and these roots if they are given.
 
         Raises:
             ProtocolError: the server can have one session only, and somebody else has it.
@@ -77,9 +78,12 @@ class Pool:
         owner = "" if self.server.shared_session else principal
         if self.single:
             return self._only_group(owner)
-        group = self.groups.get((owner, profile))
+        key = owner, profile, "" if roots is None else workspace_of(roots)
+        group = self.groups.get(key)
         if group is None:
-            group = self.groups[owner, profile] = self._new_group(owner, profile, self.server.limits.max_sessions)
+            group = self.groups[key] = self._new_group(owner, profile, self.server.limits.max_sessions)
+            if roots is not None:
+                group.roots.fix(roots)
         return group
 
     def _new_group(self, owner: str, profile: Profile, max_sessions: int) -> Group:
@@ -105,7 +109,7 @@ class Pool:
     def _only_group(self, owner: str) -> Group:
         group = next(iter(self.groups.values()), None)
         if group is None:
-            group = self.groups[owner, EVERYTHING] = self._new_group(owner, EVERYTHING, 1)
+            group = self.groups[owner, EVERYTHING, ""] = self._new_group(owner, EVERYTHING, 1)
         if group.principal != owner:
             raise ProtocolError(
                 INTERNAL_ERROR,
@@ -129,7 +133,7 @@ class Pool:
         finally:
             self._refusing.discard(group)
         holders = [other for other in self.groups.values() if other.channels]
-        if len(holders) != 1 or len(holders[0].channels) != 1:
+        if len(holders) != 1 or len(holders[0].channels) != 1 or self.server.roots == "per-call":
             return False
         [holder] = holders
         if not self.single:
@@ -140,7 +144,7 @@ class Pool:
                 self.server.target.name,
             )
         holder.attribution.only_one_session()
-        self.groups = {(holder.principal, holder.profile): holder}
+        self.groups = {(holder.principal, holder.profile, ""): holder}
         return True
 
     # -- starting -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import anyio
@@ -28,13 +29,15 @@ from bridge.legs import OpenLeg, client_name
 from bridge.plain import PlainRequest
 from bridge.pool import Pool
 from bridge.settings import Server
-from bridge.tasks import must_be_task, runs_tasks
+from bridge.tasks import runs_tasks
 from bridge.telemetry import tracing
 from bridge.timing import Phase
+from bridge.toolbook import learn_tools
 from bridge.translate import errors, requests, results
 from bridge.translate.capabilities import Profile
 from bridge.translate.methods import SUSPENDABLE
 from bridge.translate.trace import trace_id
+from bridge.workspaces import Workspace
 from legacy.messages import Failure, Lost, Reply, Result
 from modern.envelope import Request
 from modern.errors import INTERNAL_ERROR, ProtocolError
@@ -45,9 +48,6 @@ log = logging.getLogger("mrtr.bridge")
 
 SWEEP = 0.5
 """Seconds between two looks at deadlines that are far away."""
-TOOLS_PATIENCE = 10.0
-TOOLS_PAUSE = 5.0
-"""Seconds until tools are fetched again that could not be."""
 MOST_KEPT = 256
 LONGEST_KEPT = 2000
 """Characters of capabilities whose profile is remembered."""
@@ -110,47 +110,10 @@ class Bridge:
         return None if tools is None else tools.get(request.params["name"], {})
 
     async def learn_tools(self, request: Request) -> None:
-        group = self._group(request)
         try:
-            session = await group.ready()
+            await learn_tools(self._group(request))
         except Moved:
-            group = self._group(request)
-            session = await group.ready()
-        if time.monotonic() < group.tools_again_at:
-            return
-        tools: dict[str, dict[str, Any]] = {}
-        task_tools: set[str] = set()
-        seen: set[str] = set()
-        cursor: str | None = None
-        patience = min(TOOLS_PATIENCE, self.server.limits.silence)
-        complete = "tools" not in session.capabilities
-        with anyio.move_on_after(patience):
-            while not complete:
-                params = {} if cursor is None else {"cursor": cursor}
-                try:
-                    reply = await PlainRequest("tools/list", params).ask(group, patience)
-                except ProtocolError:
-                    break
-                if not isinstance(reply, Result):
-                    break
-                listed = reply.value.get("tools")
-                for tool in listed if isinstance(listed, list) else ():
-                    if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
-                        continue
-                    schema = tool.get("inputSchema")
-                    tools[name] = schema if isinstance(schema, dict) else {}
-                    if must_be_task(tool):
-                        task_tools.add(name)
-                cursor = reply.value.get("nextCursor")
-                if not isinstance(cursor, str) or cursor in seen:
-                    complete = True
-                else:
-                    seen.add(cursor)
-        if complete:
-            group.tools, group.task_tools = tools, frozenset(task_tools)
-        else:  # what was known of tools that are tasks stays true enough; a half list says nothing about the others
-            group.tools_again_at = time.monotonic() + TOOLS_PAUSE
-            log.warning("the tools could not be listed; calls go on without a look at their definitions")
+            await learn_tools(self._group(request))
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -162,7 +125,10 @@ class Bridge:
             live = self._resume(request, waiting, profile)
         else:
             group = self.pool.group(request.principal, profile)
-            if group.primary is None:
+            workspace = None
+            if profile.roots and self.server.roots == "per-call":
+                workspace = Workspace(partial(self._find_workspace, request, profile), time.monotonic())
+            elif group.primary is None:
                 await group.ready()
             await self._want_logs(request, group)
             live = LiveCall(
@@ -173,8 +139,9 @@ class Bridge:
                 tool_key(request),
                 self._live,
                 self.pool.spawn,
-                await self._must_be_task(request, group),
+                workspace is None and await self._must_be_task(request, group),
                 self._loop,
+                workspace,
             )
             live.start(waiting)
         try:
@@ -198,8 +165,16 @@ class Bridge:
         if request.method != "tools/call" or not runs_tasks(group.capabilities):
             return False
         if group.tools is None:
-            await self.learn_tools(request)
+            await learn_tools(group)
         return request.params["name"] in group.task_tools
+
+    async def _find_workspace(
+        self, request: Request, profile: Profile, roots: dict[str, Any] | None
+    ) -> tuple[Group, bool]:
+        group = self.pool.group(request.principal, profile, roots)
+        await group.ready()
+        await self._want_logs(request, group)
+        return group, await self._must_be_task(request, group)
 
     def _resume(self, request: Request, leg: OpenLeg, profile: Profile) -> LiveCall:
         """Find the call that a retry belongs to, and give it the answers.

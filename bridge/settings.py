@@ -90,12 +90,21 @@ class Server(_Frozen):
     shared_session: bool = False
     """All principals share sessions, on the operator's word. Nothing is inferred then: an ask never reaches another
     principal."""
+    roots: Literal["shared", "per-call"] = "shared"
+    """Whether clients of one principal share what their server knows of roots, or each call asks for them first and
+    runs where the server knows these and no others (one round more)."""
     single_session: bool = False
     """The server can have one session only: it is negotiated with everything that can be asked, all clients of the
     first principal use it, and another is refused unless ``shared_session``."""
 
     ttl_ms: Annotated[int, Field(ge=0)] = 0
     cache_scope: Literal["private", "public"] = "private"
+
+    @model_validator(mode="after")
+    def _room_for_workspaces(self) -> Server:
+        if self.roots == "per-call" and self.single_session:
+            raise ValueError("a server with a single session cannot tell workspaces apart: roots have to be shared")
+        return self
 
     @property
     def hints(self) -> dict[str, Hint]:

@@ -43,7 +43,7 @@ async def test_a_list_of_tools_that_fails_is_tried_again_after_a_pause(monkeypat
         assert bridge.mirrored_parameters(request) is None  # not known, which is not the same as none
         assert (await client.call("x", a=1))["content"] == []  # and spoils no call
         await bridge.learn_tools(request)  # within the pause nothing is asked
-        monkeypatch.setattr("bridge.serving.TOOLS_PAUSE", 0.0)
+        monkeypatch.setattr("bridge.toolbook.PAUSE", 0.0)
         only_group(bridge).tools_again_at = 0.0
         await bridge.learn_tools(request)  # half a list says nothing about the rest
         assert bridge.mirrored_parameters(request) is None

@@ -129,6 +129,13 @@ def test_a_server_that_reads_inline_has_a_time_of_its_own_for_questions(started:
     assert [call[0].limits.one_call for call in started.calls] == [None, 60, 20]
 
 
+def test_workspaces_are_told_apart_on_demand(started: Started, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", "--roots", "per-call", "--", PYTHON]) == 0
+    assert started.calls[0][0].roots == "per-call"
+    assert cli.main(["serve", "--roots", "per-call", "--single-session", "--", PYTHON]) == 2
+    assert "--single-session allows one" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
 def test_others_are_let_in_only_if_they_can_be_told_apart(
     started: Started, host: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.bridge.harness import Client, Clock, bridged
-from tests.peers.talking import Http, Script, Stdio, Transcript, converse, node_server
+from tests.peers.talking import Http, Script, Stdio, Transcript, bridge_serving, converse, node_server
 
 Json = dict[str, Any]
 Folders = tuple[Path, Path]
@@ -102,3 +103,22 @@ async def test_other_roots_are_asked_for_after_a_while_and_the_server_takes_them
             seen = await client.answered("list_allowed_directories", lambda method, params, roots=roots: roots)
             assert seen["content"][0]["text"] == f"Allowed directories:\n{folder}"
             clock.skip(61)
+
+
+def test_two_clients_with_other_roots_each_see_their_own_though_they_are_one_principal(
+    client: str, folders: Folders
+) -> None:
+    def listed(folder: Path) -> list[str]:
+        calls = [tool("list_allowed_directories"), tool("read_text_file", path=str(folder / "note.txt"))]
+        roots = {"roots": [{"uri": folder.as_uri()}]}
+        seen = converse(client, target, Script(calls, {"roots/list": [roots]}))
+        return [seen.text(0), seen.text(1)]
+
+    with (
+        bridge_serving(
+            "--roots", "per-call", "--", *node_server("server-filesystem", str(folders[0].parent))
+        ) as target,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        both = list(pool.map(listed, folders))
+    assert both == [[f"Allowed directories:\n{folder}", f"a note in {folder.name}"] for folder in folders]

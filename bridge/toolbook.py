@@ -1,0 +1,70 @@
+"""What the bridge has to know of a server's tools before it may call them.
+
+Their ``inputSchema``, since parameters that it marks are mirrored in headers that must match
+[basic/transports/streamable-http, Custom Headers], and which of them run only as tasks. Fetched when first needed, all
+pages, and again when the list has changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import anyio
+
+from bridge.group import Group
+from bridge.plain import PlainRequest
+from bridge.tasks import must_be_task
+from legacy.messages import Result
+from modern.errors import ProtocolError
+
+log = logging.getLogger("mrtr.bridge")
+
+PATIENCE = 10.0
+PAUSE = 5.0
+"""Seconds until tools are fetched again that could not be."""
+
+
+async def learn_tools(group: Group) -> None:
+    """Have ``group.tools`` known, if that is possible.
+
+    Raises:
+        ProtocolError: no session could be had.
+    """
+    session = await group.ready()
+    if time.monotonic() < group.tools_again_at:
+        return
+    tools: dict[str, dict[str, Any]] = {}
+    task_tools: set[str] = set()
+    seen: set[str] = set()
+    cursor: str | None = None
+    patience = min(PATIENCE, group.server.limits.silence)
+    complete = "tools" not in session.capabilities
+    with anyio.move_on_after(patience):
+        while not complete:
+            params = {} if cursor is None else {"cursor": cursor}
+            try:
+                reply = await PlainRequest("tools/list", params).ask(group, patience)
+            except ProtocolError:
+                break
+            if not isinstance(reply, Result):
+                break
+            listed = reply.value.get("tools")
+            for tool in listed if isinstance(listed, list) else ():
+                if not isinstance(tool, dict) or not isinstance(name := tool.get("name"), str):
+                    continue
+                schema = tool.get("inputSchema")
+                tools[name] = schema if isinstance(schema, dict) else {}
+                if must_be_task(tool):
+                    task_tools.add(name)
+            cursor = reply.value.get("nextCursor")
+            if not isinstance(cursor, str) or cursor in seen:
+                complete = True
+            else:
+                seen.add(cursor)
+    if complete:
+        group.tools, group.task_tools = tools, frozenset(task_tools)
+    else:  # what was known of tools that are tasks stays true enough; a half list says nothing about the others
+        group.tools_again_at = time.monotonic() + PAUSE
+        log.warning("the tools could not be listed; calls go on without a look at their definitions")
