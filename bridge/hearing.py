@@ -108,6 +108,10 @@ class Hearing:
         if run is None or not run.errand.notified("notifications/message", params):
             self._group.unclaimed.take(params)
 
+    def interrupted(self, session: Session) -> None:
+        self._group.tools = None
+        self._group.listening.interrupted(session)
+
     # -- ends ---------------------------------------------------------------------------------------------------------
 
     def ghost_ended(self, session: Session, request_id: int, reply: Reply) -> None:

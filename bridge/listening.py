@@ -128,7 +128,17 @@ class Listening:
     def _hand_over(self, session: Session) -> None:
         self._holder = session
         self._watching.move(session)
-        # Whatever changed meanwhile nobody has told us: let every client look for itself.
+        self._look_again()
+
+    def interrupted(self, session: Session) -> None:
+        """The session goes on, but what its server announced for a while did not arrive."""
+        if session is self._holder:
+            self._look_again()
+            for uri in self._watching.taken():
+                self.publish(listen.UPDATED, {"uri": uri})
+
+    def _look_again(self) -> None:
+        """Whatever changed meanwhile nobody has told us: let every client look for itself."""
         for method in CHANGES:
             self.publish(method, {})
 

@@ -118,6 +118,10 @@ class Watching:
             watch.at = _At.NOT
             self._look_at(watch)
 
+    def taken(self) -> list[str]:
+        """What the server watches."""
+        return [watch.uri for watch in self._watches.values() if watch.taken]
+
     def _look_at(self, watch: Watch) -> None:
         if watch.busy:
             return  # it is looked at again when that is over

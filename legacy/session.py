@@ -41,6 +41,9 @@ class Listener(Protocol):
     def ghost_ended(self, session: Session, request_id: int, reply: Reply) -> None:
         """The server answered a request that `Session.cancel` had given up."""
 
+    def interrupted(self, session: Session) -> None:
+        """What the server announced for a while was lost on the way."""
+
     def lost(self, session: Session, reason: str) -> None:
         """The session has ended without `Session.close`; every pending request has had its `Lost` already. Not called
         for a session whose start has failed."""
@@ -259,6 +262,11 @@ class Session:
     def awaits(self, request_id: int) -> bool:
         """Whether somebody waits for that request's answer."""
         return request_id in self._pending
+
+    def interrupted(self) -> None:
+        """For a while nothing could be heard from the server."""
+        if not self.closed:
+            self._guarded(self._listener.interrupted, self)
 
     def lost(self, reason: str) -> None:
         """The session is gone."""

@@ -29,6 +29,9 @@ class Receiver(Protocol):
     def awaits(self, request_id: int) -> bool:
         """Whether somebody still waits for that request's answer."""
 
+    def interrupted(self) -> None:
+        """For a while the server could not say anything unasked, and will not say it again."""
+
     def lost(self, reason: str) -> None:
         """The session is gone."""
 

@@ -114,6 +114,8 @@ class Streams:
                     if response.is_success and media_type(response) == ACCEPT_EVENTS:
                         opened(True)
                         again, ever_open = ever_open, True
+                        if again and decoder.last_id is None:
+                            self._receiver.interrupted()
                         came = await self.read(response, decoder, None, again=again)
                         clean = True
                     elif not ever_open and _never(response):

@@ -104,6 +104,9 @@ class OneCall:
     def awaits(self, request_id: int) -> bool:
         return self._receiver.awaits(request_id)
 
+    def interrupted(self) -> None:
+        self._receiver.interrupted()
+
     def lost(self, reason: str) -> None:
         self._receiver.lost(reason)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,9 +18,9 @@ SERVER = Path(__file__).parents[1] / "servers" / "conformance_server.py"
 
 
 @contextmanager
-def old_server(port: int) -> Iterator[None]:
+def old_server(port: int, command: Sequence[str] = ()) -> Iterator[None]:
     """The SDK server of the old protocol on Streamable HTTP; its Python is MRTR_TEST_LEGACY_PYTHON."""
-    command = [os.environ["MRTR_TEST_LEGACY_PYTHON"], str(SERVER), "--http", str(port)]
+    command = command or [os.environ["MRTR_TEST_LEGACY_PYTHON"], str(SERVER), "--http", str(port)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     assert process.stderr is not None
     try:

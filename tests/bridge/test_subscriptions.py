@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import anyio
 import pytest
 
 from bridge import watching
-from modern.listen import ACKNOWLEDGED, SUBSCRIPTION_ID_KEY
+from modern.listen import ACKNOWLEDGED, SUBSCRIPTION_ID_KEY, UPDATED
 from tests.bridge.harness import ACCEPT, Client, Journal, bridged, only_group, refused, until, value
 from tests.bridge.listeners import CHANGES, announcer, listening
+from tests.bridge.test_restart import old_server
 
 pytestmark = pytest.mark.anyio
 
@@ -303,3 +306,36 @@ async def test_streams_end_gracefully_while_their_resource_is_not_answered_for()
             await until(lambda: stream.closed is not None)
             assert stream.methods() == [ACKNOWLEDGED]
             assert stream.acknowledged() == {}
+
+
+async def test_an_http_server_that_is_started_anew_is_subscribed_again_though_nobody_calls() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = announcer("--http", str(port))
+    wanted = {"resourceSubscriptions": ["watch://one"], "promptsListChanged": True}
+    async with bridged(url=f"http://127.0.0.1:{port}/mcp") as bridge:
+        client = Client(bridge)
+        with ExitStack() as first:
+            first.enter_context(old_server(port, command))
+            await client.call("watched")
+            async with listening(bridge, client, **wanted) as stream:
+                await client.call("touch", uri="watch://one")
+                await client.call("change", kind="prompt")
+                await until(lambda: stream.methods() == [ACKNOWLEDGED, UPDATED, CHANGES["promptsListChanged"]])
+                first.close()
+                with old_server(port, command):
+                    # Told by the session that took the lost one's place.
+                    await until(lambda: stream.methods()[3:] == [CHANGES["promptsListChanged"], UPDATED], 15)
+                    assert (await watched(client))["watched"] == ["watch://one"]
+                    await client.call("touch", uri="watch://one")
+                    await until(lambda: len(stream.updates()) == 3)
+
+
+async def test_a_session_that_could_not_be_heard_for_a_while_has_its_clients_look_again() -> None:
+    wanted = {"resourceSubscriptions": ["asker://plain"], "toolsListChanged": True}
+    async with bridged() as bridge, listening(bridge, **wanted) as stream:
+        session = only_group(bridge).primary
+        assert session is not None
+        session.interrupted()
+        assert stream.methods() == [ACKNOWLEDGED, CHANGES["toolsListChanged"], UPDATED]
+        assert stream.updates() == ["asker://plain"]

@@ -45,6 +45,7 @@ class Ears:
     ghosts: list[int] = field(default_factory=list)
     ghost_replies: list[Reply] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
+    interruptions: int = 0
 
     def asked(self, session: Session, ask: Ask) -> None:
         self.asks.append(ask)
@@ -60,6 +61,9 @@ class Ears:
     def ghost_ended(self, session: Session, request_id: int, reply: Reply) -> None:
         self.ghosts.append(request_id)
         self.ghost_replies.append(reply)
+
+    def interrupted(self, session: Session) -> None:
+        self.interruptions += 1
 
     def lost(self, session: Session, reason: str) -> None:
         self.losses.append(reason)

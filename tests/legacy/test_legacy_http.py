@@ -129,6 +129,23 @@ async def test_a_cut_get_is_reopened_and_a_repeated_ask_is_heard_once() -> None:
         await eventually(lambda: len(server.pushed()) == 2)
         assert [a.server_id for a in ears.asks] == [1, 2]
         assert [x.headers.get("last-event-id") for x in server.verbs("GET")] == [None, "e1", "e1", "e1"]
+        assert ears.interruptions == 0  # what was sent meanwhile is sent again
+
+
+async def test_a_cut_get_whose_server_sends_nothing_again_is_told_to_whoever_listens() -> None:
+    server = HttpServer()
+
+    async def get(x: Exchange) -> None:
+        await x.stream()
+        if len(server.verbs("GET")) < 3:
+            await x.end()
+        await x.gone()
+
+    server.on_get = get
+    ears = Ears()
+    async with serving(server), connected(server.target, ears):
+        await eventually(lambda: ears.interruptions == 2)
+        assert not ears.losses
 
 
 async def test_a_stream_closed_early_is_resumed_after_the_servers_time() -> None:
