@@ -9,10 +9,13 @@ from bridge.cli_values import OUR_SECRETS
 from bridge.settings import Target
 from legacy.credentials import HeaderCommand
 from legacy.targets import HttpTarget, StdioTarget
+from legacy.targets import Target as LegacyTarget
 
 
-def legacy_target(target: Target, *, one_call: bool = False) -> StdioTarget | HttpTarget:
+def legacy_target(target: Target, *, one_call: bool = False) -> LegacyTarget:
     """Make one for each wrapped server, not for each session."""
+    if target.inside is not None:
+        return target.inside
     if target.url is None:
         return StdioTarget(target.command, env=target.env, cwd=target.cwd, one_call=one_call)
     credentials = None

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, model_validator
 
 from bridge.knowledge import Hint
+from legacy.targets import AppTarget, MemoryTarget
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -19,10 +20,12 @@ class _Frozen(BaseModel):
 
 
 class Target(_Frozen):
-    """Where the legacy server is: a command to start or a URL to reach, exactly one of the two."""
+    """Where the legacy server is: a command to start, a URL to reach, or in this process; exactly one of the three."""
 
     command: tuple[str, ...] = ()
     url: str | None = None
+    inside: InstanceOf[AppTarget] | InstanceOf[MemoryTarget] | None = None
+    """See `bridge.testing`."""
     env: dict[str, str] = {}
     """The whole environment of the child; the caller has decided what is passed on."""
     cwd: str | None = None
@@ -37,7 +40,7 @@ class Target(_Frozen):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Target:
-        if bool(self.command) == (self.url is not None):
+        if bool(self.command) + (self.url is not None) + (self.inside is not None) != 1:
             raise ValueError("give either a command to start or a URL to reach, not both and not neither")
         return self
 

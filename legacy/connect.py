@@ -22,16 +22,17 @@ from legacy.errors import CannotStart, NoHttpSse
 from legacy.handshake import handshake
 from legacy.probe import Found
 from legacy.session import Listener, Session
-from legacy.targets import HttpTarget, Limits, StdioTarget
+from legacy.targets import Limits, MemoryTarget, StdioTarget, Target
 from legacy.transports.base import Transport
 from legacy.transports.http_sse import HttpSseTransport
+from legacy.transports.memory import MemoryTransport
 from legacy.transports.one_call import OneCall
 from legacy.transports.stdio import StdioTransport
 from legacy.transports.streamable_http import StreamableHttpTransport
 
 
 async def run_session(
-    target: StdioTarget | HttpTarget,
+    target: Target,
     *,
     client_info: dict[str, Any],
     capabilities: dict[str, Any],
@@ -80,14 +81,15 @@ async def run_session(
     raise refusal
 
 
-def _candidates(
-    target: StdioTarget | HttpTarget, name: str, limits: Limits, found: Found
-) -> Iterator[StdioTransport | OneCall | StreamableHttpTransport | HttpSseTransport]:
+def _candidates(target: Target, name: str, limits: Limits, found: Found) -> Iterator[Transport]:
     """The transports to try one after the other, not yet entered; a refused ``initialize`` leads to the next
     (2025-03-26 basic/transports, Backwards Compatibility)."""
     if isinstance(target, StdioTarget):
         stdio = StdioTransport(target, name, limits)
         yield OneCall(stdio) if target.one_call else stdio
+        return
+    if isinstance(target, MemoryTarget):
+        yield MemoryTransport(target, name, limits)
         return
     url = httpx.URL(target.url)
     if url.scheme not in ("http", "https") or not url.host:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from legacy.credentials import HeaderCommand
 
@@ -32,6 +33,31 @@ class HttpTarget:
     """What brings further headers, and newer ones when they have run out; shared by all who use the target."""
     transport: Literal["auto", "streamable-http", "http-sse"] = "auto"
     """What it speaks; ``auto``: found out when the first session is opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppTarget(HttpTarget):
+    """An ASGI application in this process, asked as if it were at the URL. Who makes the target starts it and stops it
+    (its lifespan)."""
+
+    app: Any = field(kw_only=True)
+
+
+def _as_it_is(message: dict[str, Any]) -> Any:
+    return message
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTarget:
+    """A server in this process, over two streams of messages."""
+
+    connect: Callable[[], AbstractAsyncContextManager[tuple[Any, Any]]]
+    """For each session: what the server says, and where it hears."""
+    wrap: Callable[[dict[str, Any]], Any] = _as_it_is
+    """From a message to what the server's stream carries."""
+
+
+Target = StdioTarget | HttpTarget | MemoryTarget
 
 
 @dataclass(frozen=True, slots=True)

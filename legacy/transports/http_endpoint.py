@@ -12,7 +12,8 @@ import httpx
 
 from legacy.credentials import CredentialsFailed
 from legacy.errors import Unsent
-from legacy.targets import HttpTarget, Limits
+from legacy.targets import AppTarget, HttpTarget, Limits
+from legacy.transports.asgi import asgi_transport
 from legacy.transports.http_wire import (
     ACCEPT_BOTH,
     ACCEPT_EVENTS,
@@ -158,9 +159,10 @@ class Endpoint:
         return b"".join(parts)[: most + 1]
 
 
-def new_client(limits: Limits) -> httpx.AsyncClient:
+def new_client(target: HttpTarget, limits: Limits) -> httpx.AsyncClient:
     """A client whose streams may be silent for ever and as many as there are calls."""
     return httpx.AsyncClient(
+        transport=asgi_transport(target.app) if isinstance(target, AppTarget) else None,
         verify=_tls(),
         timeout=httpx.Timeout(None, connect=limits.connect, write=limits.post_wait),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=_IDLE),

@@ -99,7 +99,7 @@ class HttpSseTransport:
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[HttpSseTransport]:
-        async with new_client(self._limits) as client:
+        async with new_client(self._target, self._limits) as client:
             self._stream = Endpoint(self._target, client)
             async with anyio.create_task_group() as self._tasks:
                 self._tasks.start_soon(self._listen)

@@ -92,7 +92,7 @@ class StreamableHttpTransport:
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[StreamableHttpTransport]:
-        async with new_client(self._limits) as client:
+        async with new_client(self._target, self._limits) as client:
             self._endpoint = Endpoint(self._target, client)
             try:
                 async with anyio.create_task_group() as self._tasks:
