@@ -9,7 +9,8 @@ the call has to wait. It does no I/O and knows no clock: it is fed events (`Call
 feeds it carries them out in their order.
 
     waiting ──Sent──▶ running ──Asked──▶ gathering ──(sibling wait)──▶ suspended ──answers──▶ resuming ──▶ running …
-                         └───────────────Replied / Unserved / nobody waits any more / expired───────────────▶ done
+       ▲                 └───────────────Replied / Unserved / nobody waits any more / expired───────────────▶ done
+       └──answers── lapsed ◀──(the attempt ended while its client was finding answers)
 
 * **waiting**: no session yet, or not this call's turn. Time does not count against the server.
 * **running**: the server works. When it says nothing for ``limits.silence`` the call fails.
@@ -20,6 +21,13 @@ feeds it carries them out in their order.
 * **resuming**: answers are here; the call waits for its session's turn, then delivers them.
 
 Roots that a server asked for outside any call come first: such a call is suspended before it is sent at all.
+
+**Attempts.** The request that the old server sees is an *attempt*. One attempt is the rule. A further one is made where
+running again is harmless (``replayable``) and the server did not wait for its answers: it took its ask back, ended the
+request, died, or the round expired. The call is then *lapsed* until its client comes back; the server's asks are
+answered from the journal, and the person is asked nothing twice. Nowhere else: the retry gets what the call came to.
+A server that refuses with ``-32042`` until its person has signed in at some URL wants exactly that of its client: to
+show the URLs and to send the request again. Those URLs make a round like any other.
 
 **Steps.** The round that a client can answer now is ``step``; its token names it. A step is consumed when an answer of
 it goes to the server. The same token with the same answers then means the same leg once more: it gets the same
@@ -42,12 +50,14 @@ from math import inf
 from typing import Any
 
 from bridge import outcomes as o
+from bridge import signing_in
+from bridge.journal import Journal
 from bridge.rounds import Delivery, Outstanding, Refusal
 from bridge.settings import Limits
 from bridge.timing import Overdue, Phase, Timing
 from bridge.translate import errors
 from bridge.translate.capabilities import Profile
-from legacy.messages import Ask, Failure, Lost, Result
+from legacy.messages import Ask, Failure, Lost, Reply, Result
 from modern.errors import INTERNAL_ERROR, ProtocolError
 
 CANCELLED_ANSWER = {"action": "cancel"}
@@ -69,6 +79,14 @@ class _Over(Exception):
         """Keep the outcome for a retry, also where the call was cancelled with no leg open."""
 
 
+class _AttemptEnded(Exception):
+    """The server replied, or it was given up: ``cancel``."""
+
+    def __init__(self, reply: Reply | None, cancel: str | None = None) -> None:
+        self.reply = reply
+        self.cancel = cancel
+
+
 @types.coroutine
 def _next_event() -> Generator[None, o.Event, o.Event]:
     """Suspend the call's coroutine until something happens to it."""
@@ -83,21 +101,24 @@ class Call:
     """
 
     __slots__ = (
-        "_begun",
         "_consumed",
         "_coroutine",
         "_declared",
         "_delivering",
+        "_journal",
         "_last",
         "_legs",
         "_limits",
         "_missing",
         "_now",
         "_out",
+        "_replayable",
+        "_signed_in",
         "_timing",
         "_turn_given",
         "_version",
         "_wait",
+        "attempting",
         "method",
         "outcome",
         "outstanding",
@@ -114,6 +135,8 @@ class Call:
         sibling_wait: Callable[[], float],
         declared: Callable[[], dict[str, Any]],
         now: float,
+        *,
+        replayable: Callable[[], bool] = lambda: False,
     ) -> None:
         self.method = method
         self.profile = profile
@@ -122,6 +145,8 @@ class Call:
         self.outcome: o.Complete | o.Failed | None = None
         self.outstanding = Outstanding()
         self.step = 1
+        self.attempting = False
+        """Whether the server has, or is about to get, a request of this call that is not over."""
         self._limits = limits
         self._wait = sibling_wait
         self._declared = declared
@@ -133,7 +158,10 @@ class Call:
         self._missing: dict[str, Any] = {}
         """Capabilities that the server asked for and the client lacks."""
         self._version = ""
-        self._begun = False
+        self._replayable = replayable
+        self._journal = Journal()
+        self._signed_in: set[str] = set()
+        """URLs' ids whose completion the server has announced."""
         self._turn_given = False
         self._timing = Timing(limits, now)
         self._out: list[o.Command] = []
@@ -178,17 +206,33 @@ class Call:
             return [o.Settle(leg, self.outcome)]
         if self.phase is Phase.DONE:
             raise StepUsed
-        if self.phase is Phase.SUSPENDED:
-            self._delivering = self.outstanding.take(responses, self._version)
-            self.profile = profile
-            if self._delivering:
-                self._consumed = (step, responses)
-                self._last = None
-                self.step += 1
+        self._take(step, responses, profile)
         commands = self.feed(o.LegJoined(leg), now)
         if self.phase is Phase.SUSPENDED:
             commands += self.feed(o.AnswersTaken(), now)
         return commands
+
+    def _take(self, step: int, responses: object, profile: Profile) -> None:
+        """Take the answers that a retry brings, where any can be taken now.
+
+        Raises:
+            ProtocolError: see `retry`.
+        """
+        if self.phase is not Phase.SUSPENDED and not (
+            self._replayable() and self.phase in (Phase.RUNNING, Phase.LAPSED)
+        ):
+            return
+        taken = self.outstanding.take(responses, self._version, lapsed=self._replayable())
+        self.profile = profile
+        if not taken:
+            return
+        if self._replayable() and self._version:
+            self._journal.record(taken)
+        if self.phase is Phase.SUSPENDED:
+            self._delivering = taken
+        self._consumed = (step, responses)
+        self._last = None
+        self.step += 1
 
     def lacks(self, required: dict[str, Any]) -> None:
         """The server was refused something for want of these capabilities."""
@@ -222,19 +266,78 @@ class Call:
                 await self._ask()
                 self._out.append(o.SettleRoots())
                 await self._until(o.RootsSettled)
-            self._begun = True
-            self._out.append(o.Begin())
-            sent = await self._until(o.Sent)
-            self._version = sent.protocol_version
             while True:
-                self.phase = Phase.RUNNING
-                self._timing.heard_at = self._now
-                while not self.outstanding:
-                    await self._event()
-                await self._gather()
-                await self._ask()
+                try:
+                    await self._attempt()
+                except _AttemptEnded as ended:
+                    await self._after(ended)
         except _Over as over:
             self._end(over)
+
+    async def _attempt(self) -> None:
+        """Have the server do it, until `_AttemptEnded`."""
+        self.attempting = True
+        self._turn_given = False
+        self._out.append(o.Begin())
+        sent = await self._until(o.Sent)
+        self._version = sent.protocol_version
+        while True:
+            self.phase = Phase.RUNNING
+            self._timing.heard_at = self._now
+            while not self.outstanding:
+                await self._event()
+            await self._gather()
+            await self._ask()
+
+    async def _after(self, ended: _AttemptEnded) -> None:
+        """What an attempt's end means: returns when there is to be another.
+
+        Raises:
+            _Over: it was the last.
+        """
+        pages = signing_in.pages(ended.reply, self._now) if isinstance(ended.reply, Failure) else []
+        outcome = None if ended.reply is None else self._final(ended.reply)
+        unheard = self._replayable() and self._journal.unread
+        awaited = self._replayable() and not self._legs and self.outstanding.shown
+        if not (pages or unheard or awaited):
+            raise _Over(outcome, cancel=ended.cancel)
+        if ended.cancel is not None:
+            self._out.append(o.Cancel(ended.cancel))
+        self._close(self.outstanding.lapse_all() + [item.ask for item in self._delivering])
+        self._delivering = []
+        self.attempting = False
+        if pages:
+            await self._sign_in(pages)
+        elif not unheard:
+            await self._lapsed(outcome)
+        self._missing = {}
+        self._journal.rewind()
+
+    async def _lapsed(self, outcome: o.Complete | o.Failed | None) -> None:
+        """Until the client is back. Without an answer that counts it gets what the attempt came to, if to anything."""
+        self.phase = Phase.LAPSED
+        self._timing.lapsed()
+        while not isinstance(await self._event(), o.LegJoined):
+            pass
+        if outcome is not None and not self._journal.unread:
+            raise _Over(outcome)
+
+    async def _sign_in(self, pages: list[Ask]) -> None:
+        """Have the client's person open the pages, and wait, not for ever, until they have done there what they had to
+        do: to accept means to consent, not to have done it [client/elicitation, URL Mode Flow]."""
+        if not self.profile.url:
+            raise _Over(o.Failed(errors.missing_capability({"elicitation": {"url": {}}})))
+        wanted = signing_in.ids(pages)
+        self._out.append(o.AwaitSignIn(wanted))
+        for page in pages:
+            self.outstanding.add(page)
+        await self._ask()
+        if self._missing:
+            raise _Over(o.Failed(errors.missing_capability(self._missing)))
+        self.phase = Phase.SIGNING_IN
+        self._timing.signing_in(self._now)
+        while not wanted <= self._signed_in and self._now < self._timing.signed_in_by:
+            await self._event()
 
     async def _until(self, kind: type[Any]) -> Any:
         self.phase = Phase.WAITING
@@ -268,13 +371,15 @@ class Call:
         if not requests:
             return False
         expires_at = self._timing.round_shown(self.outstanding.asks, self._now)
+        if self._replayable() and self.attempting:
+            expires_at = self._timing.ends_at  # a later answer still counts: the call is run again with it
         self._settle(o.InputRequired(requests, self.step, expires_at))
         return True
 
     async def _suspended(self) -> None:
         """Until there are answers to deliver, a client to be shown the rest, or nothing left to ask."""
         self.phase = Phase.SUSPENDED
-        if self._begun and not self._turn_given:
+        if self.attempting and not self._turn_given:
             self._turn_given = True
             self._out.append(o.Suspend())
         self._timing.beating(self._wants_beats(), self._now)
@@ -286,7 +391,7 @@ class Call:
                 return
             if isinstance(event, o.Tick) and self._now >= self._timing.beat_at:
                 self._beat()
-        if self._begun and not self._delivering:  # the server took everything back and goes on by itself
+        if self.attempting and not self._delivering:  # the server took everything back and goes on by itself
             self._turn_given = False
             self._out.append(o.Resume())
 
@@ -302,27 +407,36 @@ class Call:
         self._timing.heard_at = self._now
         delivering, self._delivering = self._delivering, []
         for item in delivering:
-            if self._begun and not item.ask.open:
-                continue
-            if isinstance(item, Delivery):
-                self._out.append(o.Answer(item.ask, item.result))
-            else:
-                self._refuse(item)
+            if item.ask.open:
+                self._tell(item)
+                self._journal.delivered(item)
+            elif signing_in.is_page(item.ask) and not signing_in.consented(item):
+                raise _Over(_failed(signing_in.DECLINED))
+
+    def _tell(self, item: Delivery | Refusal) -> None:
+        if isinstance(item, Delivery):
+            self._out.append(o.Answer(item.ask, item.result))
+        else:
+            self._refuse(item)
 
     async def _event(self) -> o.Event:
         """The next event, after what holds in every phase was done about it."""
         event = await _next_event()
         match event:
             case o.Replied(reply=reply):
-                raise _Over(self._final(reply))
+                raise _AttemptEnded(reply)
             case o.Unserved(error=error):
                 raise _Over(o.Failed(error))
             case o.Asked(ask=ask):
                 self._timing.heard_at = self._now
-                self.outstanding.add(ask)
+                if (answer := self._journal.recall(ask)) is not None:
+                    self._tell(answer)
+                else:
+                    self.outstanding.add(ask)
             case o.Withdrawn(ask=ask):
-                self.outstanding.discard(ask)
-                self._delivering = [item for item in self._delivering if item.ask is not ask]
+                self._withdrawn(ask)
+            case o.SignedIn(id=id):
+                self._signed_in.add(id)
             case o.Heard():
                 self._timing.heard_at = self._now
             case o.LegJoined(leg=leg):
@@ -335,6 +449,15 @@ class Call:
             case o.Tick():
                 self._check_time()
         return event
+
+    def _withdrawn(self, ask: Ask) -> None:
+        if ask.open:  # another call's: whatever it is answered says nothing about this one
+            self.outstanding.discard(ask)
+            self.outstanding.forget_lapsed(ask)
+            self._journal.forget(ask)
+        else:
+            self.outstanding.lapse(ask)
+        self._delivering = [item for item in self._delivering if item.ask is not ask]
 
     def _leg_gone(self, leg: o.LegId) -> None:
         if leg not in self._legs:
@@ -349,7 +472,10 @@ class Call:
             case Overdue.CLIENT:
                 raise _Over(None, cancel="The client went away.")
             case Overdue.ROUND:
-                raise _Over(None, cancel="The call was not continued in time.")
+                late = "The call was not continued in time."
+                if self._replayable() and self.attempting and self._now < self._timing.ends_at:
+                    raise _AttemptEnded(None, late)
+                raise _Over(None, cancel=late)
             case Overdue.CALL:
                 message = "The call took longer than it may (--call-ttl); it was cancelled."
                 raise _Over(_failed(message), cancel="The call took too long.")
@@ -402,23 +528,28 @@ class Call:
         """Cancel first, then answer what is still asked; then tell whoever waits."""
         left = self.outstanding.clear() + [item.ask for item in self._delivering]
         self._delivering = []
-        if over.cancel is not None:
+        if over.cancel is not None and self.attempting:
             self._out.append(o.Cancel(over.cancel))
-        for ask in left:
-            if not ask.open:
-                continue
-            if not self._begun:
-                self._out.append(o.GiveBack(ask))
-            elif ask.method == "elicitation/create":
-                self._out.append(o.Answer(ask, dict(CANCELLED_ANSWER)))
-            else:
-                self._out.append(o.Refuse(ask, NO_ANSWER, NO_ANSWER_MESSAGE))
+        self._close(left)
+        self.attempting = False
         self.phase = Phase.DONE
         if over.outcome is not None and (over.cancel is None or self._legs or over.keep):
             self.outcome = over.outcome
             self._settle(over.outcome)
         else:
             self._last = None  # what was consumed came to nothing
+
+    def _close(self, left: list[Ask]) -> None:
+        """Answer what the server still asks and nobody will answer any more."""
+        for ask in left:
+            if not ask.open:
+                continue
+            if not self.attempting:
+                self._out.append(o.GiveBack(ask))
+            elif ask.method == "elicitation/create":
+                self._out.append(o.Answer(ask, dict(CANCELLED_ANSWER)))
+            else:
+                self._out.append(o.Refuse(ask, NO_ANSWER, NO_ANSWER_MESSAGE))
 
 
 def _failed(message: str) -> o.Failed:

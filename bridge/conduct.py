@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from bridge import outcomes as o
 from bridge.call import Call
 from bridge.errands import Run
-from bridge.group import Group
+from bridge.group import Group, Moved
 from bridge.legs import OpenLeg, client_name, deliver
+from bridge.plan import Plan
 from bridge.tasks import TaskRun
 from bridge.timing import Phase
 from bridge.translate import notifications
@@ -40,12 +41,13 @@ class LiveCall:
     """
 
     __slots__ = (
-        "_as_task",
+        "_begun",
         "_legs",
         "_live",
         "_loop",
         "_not_ours",
         "_params",
+        "_plan",
         "_progress",
         "_resent",
         "_task",
@@ -67,11 +69,10 @@ class LiveCall:
         request: Request,
         params: dict[str, Any],
         profile: Profile,
-        tool: str,
         live: set[LiveCall],
         spawn: Callable[..., None],
-        as_task: bool,
         loop: asyncio.AbstractEventLoop,
+        plan: Plan,
         workspace: Workspace | None = None,
     ) -> None:
         self.group = group
@@ -89,7 +90,9 @@ class LiveCall:
         self._not_ours: list[Ask] = []
         self._timer: asyncio.TimerHandle | None = None
         self._loop = loop
-        self._as_task = as_task
+        tool = plan.key
+        self._plan = plan
+        self._begun = False
         self._workspace = workspace
         """Set: where the call runs is known when its client has said what its roots are."""
         self._task: TaskRun | None = None
@@ -102,6 +105,7 @@ class LiveCall:
             lambda: knowledge.sibling_wait(tool),
             lambda: self.group.capabilities,
             time.monotonic(),
+            replayable=lambda: plan.replayable(self.group),
         )
 
     # -- legs ---------------------------------------------------------------------------------------------------------
@@ -154,7 +158,7 @@ class LiveCall:
                     if not leg.future.done():
                         leg.future.set_result(outcome)
                 case o.Begin():
-                    self.group.place(self.run)
+                    self._begin()
                 case o.Suspend():
                     self.group.carry_out(self.group.attribution.suspended(self.run, time.monotonic()))
                 case o.Resume():
@@ -169,7 +173,10 @@ class LiveCall:
                         self.group.refuse(ask, code, message)
                 case o.GiveBack(ask=ask):
                     self.group.give_back(ask)
+                case o.AwaitSignIn(ids=ids):
+                    self.group.sign_ins.wait(ids, self._signed_in)
                 case o.SettleRoots():
+                    self.group.start_up.settling()
                     self.spawn(self._settle_roots)
                 case o.Cancel(reason=reason):
                     if self._task is not None:
@@ -189,26 +196,72 @@ class LiveCall:
             self._timer = self._loop.call_later(max(left, 0) + 0.0005, self.tick)
         elif phase is Phase.DONE:
             self._live.discard(self)
+            self.group.sign_ins.forget(self._signed_in)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self.group.place(self.run)
+            return
+        log.info("a %s is run again, with what its client answered so far", self.call.method)
+        self.group.sign_ins.forget(self._signed_in)
+        self.run = self._new_run()
+        self._task = None
+        self.spawn(self._run_again)
+
+    def _new_run(self) -> Run:
+        asked = self.group.profile.asks_anything
+        return Run(self, self._plan.key, may_be_asked=asked, carries_roots=self.call.profile.roots)
+
+    async def _run_again(self) -> None:
+        """The next attempt, wherever this client's calls run by now."""
+        run = self.run
+        try:
+            try:
+                await self._find_group()
+            except Moved:
+                await self._find_group()
+        except ProtocolError as error:
+            self.unserved(error)
+            return
+        if self.call.phase is not Phase.DONE and self.run is run:
+            self.run = self._new_run()
+            self.group.place(self.run)
+
+    async def _find_group(self) -> None:
+        if self._workspace is not None:
+            self.group = await self._workspace.group()
+        else:
+            self.group = self._plan.home(self.call.profile)
+            await self.group.ready()
+        await self._plan.prepare(self.group)
+
+    def _signed_in(self, id: str) -> None:
+        self.feed(o.SignedIn(id))
+
     async def _settle_roots(self) -> None:
         if self._workspace is not None:
             try:
-                self.group, self._as_task = await self._workspace.group()
+                self.group = await self._workspace.group()
             except ProtocolError as error:
                 self.unserved(error)
                 return
         await self.group.start_up.settle_roots()
+        try:
+            await self._plan.prepare(self.group)
+        except ProtocolError as error:  # there is no session any more, and the call finds that out by itself
+            log.debug("the tools are not known: %s", error.message)
         self.feed(o.RootsSettled())
 
     # -- what the group tells its errand ------------------------------------------------------------------------------
 
     def send_on(self, session: Session) -> int:
-        if self._as_task:
+        if self._plan.as_task(self.group):
             self._task = TaskRun(session, self._became_task, self._replied)
             request_id = self._task.send(self.call.method, self._params, self.group.server.limits.call_ttl)
         else:
@@ -227,7 +280,7 @@ class LiveCall:
         self.feed(o.Asked(ask))
 
     def taken_back(self, ask: Ask) -> None:
-        if self.call.phase is Phase.DONE:
+        if not self.call.attempting:
             self._not_ours.append(ask)  # while its end is carried out: another call has it now
         self.feed(o.Withdrawn(ask))
 
@@ -254,7 +307,7 @@ class LiveCall:
         self.feed(o.Replied(reply))
 
     async def _send_again(self) -> None:
-        """The server refused the request unprocessed with its session: once more on a new one."""
+        """Once more, on a new session if need be."""
         try:
             await self.group.ready()
         except ProtocolError as error:

@@ -26,6 +26,7 @@ from bridge.listening import Listening
 from bridge.roots import Roots
 from bridge.server_log import LogLevel, Unclaimed
 from bridge.settings import Server
+from bridge.signing_in import SignIns
 from bridge.startup import StartUp
 from bridge.telemetry import tracing
 from bridge.translate.capabilities import Profile
@@ -76,10 +77,13 @@ class Group:
         self.roots = Roots(server.limits.roots_age)
         self.start_up = StartUp(self, self.roots)
         self.listening = Listening(self, spawn)
+        self.sign_ins = SignIns()
         self.tools: dict[str, dict[str, Any]] | None = None
         """``inputSchema`` by tool name; None until fetched."""
         self.task_tools: frozenset[str] = frozenset()
         """Tools that have to be called as tasks."""
+        self.repeatable_tools: frozenset[str] = frozenset()
+        """Tools that say that running them again does no harm."""
         self.tools_again_at = 0.0
         """Not to be fetched again before then, since that failed."""
         self.channels: dict[Session, Channel] = {}
@@ -262,6 +266,11 @@ class Group:
         """A start-up ask that a call could not carry waits for the next."""
         if ask.open and ask in self._asked_on:
             self.roots.hold(ask)
+
+    @property
+    def roots_come_first(self) -> bool:
+        """Whether the server has asked for roots and may wait for them before it does anything else."""
+        return self.profile.roots and self.roots.held is not None
 
     def roots_due(self, now: float) -> Ask | None:
         """What the next call asks its client for before it is sent."""

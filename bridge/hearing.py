@@ -95,6 +95,8 @@ class Hearing:
                 if method == "notifications/tools/list_changed":
                     self._group.tools = None
                 self._group.listening.publish(method, notifications.to_modern(method, params) or {})
+            case Route.SIGNED_IN:
+                self._group.sign_ins.completed(params)
             case _:
                 log.debug("%s: %s is for nobody", self._group.server.target.name, method)
 

@@ -115,6 +115,13 @@ class Resumed:
 
 
 @dataclass(slots=True)
+class SignedIn:
+    """The server says that a person has done what a URL was for."""
+
+    id: str
+
+
+@dataclass(slots=True)
 class RootsSettled:
     """The server has what it asked for outside any call."""
 
@@ -143,6 +150,7 @@ Event = (
     | AnswersTaken
     | Resumed
     | RootsSettled
+    | SignedIn
     | GivenUp
     | Tick
 )
@@ -153,7 +161,7 @@ Event = (
 
 @dataclass(slots=True)
 class Begin:
-    """Find a session for the call's request and send it there."""
+    """Find a session for the call's request and send it there; a second time, run it again."""
 
 
 @dataclass(slots=True)
@@ -199,6 +207,13 @@ class GiveBack:
 
 
 @dataclass(slots=True)
+class AwaitSignIn:
+    """Tell `SignedIn` when the server announces any of these."""
+
+    ids: frozenset[str]
+
+
+@dataclass(slots=True)
 class SettleRoots:
     """Roots were answered before the call was sent: tell `RootsSettled` when the server has taken them in."""
 
@@ -218,4 +233,6 @@ class AskProgress:
     beat: int
 
 
-Command = Begin | Settle | Suspend | Resume | Answer | Refuse | GiveBack | SettleRoots | Cancel | AskProgress
+Command = (
+    Begin | Settle | Suspend | Resume | Answer | Refuse | GiveBack | AwaitSignIn | SettleRoots | Cancel | AskProgress
+)

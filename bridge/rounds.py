@@ -9,7 +9,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bridge.translate import asks
@@ -47,22 +47,26 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The server is told the answer."""
+    """The server is told the answer. (Never in a ``repr``: it may be a secret.)"""
 
     ask: Ask
-    result: dict[str, Any]
+    result: dict[str, Any] = field(repr=False)
 
 
 class Outstanding:
     """The open asks of one call, by key, in the order in which they came.
 
-    Invariant: every entry's ask is open at the server, and its key was never used for another ask of this call.
+    A server may give an ask up that a client was shown already. Its answer may still count: it has *lapsed*, and keeps
+    its key if the same is asked again.
+
+    Invariant: every entry's ask is open at the server, and its key was never used for another question of this call.
     """
 
-    __slots__ = ("_entries", "_keys", "_number")
+    __slots__ = ("_entries", "_keys", "_lapsed", "_number")
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+        self._lapsed: dict[str, Entry] = {}
         self._keys: set[str] = set()
         self._number = 0
 
@@ -73,7 +77,15 @@ class Outstanding:
     def asks(self) -> list[Ask]:
         return [entry.ask for entry in self._entries.values()]
 
+    @property
+    def shown(self) -> bool:
+        """Whether a client may be finding an answer to anything that was asked, lapsed or not."""
+        return bool(self._lapsed) or any(entry.presented is not None for entry in self._entries.values())
+
     def add(self, ask: Ask) -> None:
+        if (before := self._asked_before(ask)) is not None:
+            self._entries[before.key] = replace(before, ask=ask)
+            return
         key = asks.suggested_key(ask.params)
         if key is None or key in self._keys:
             key = self._new_key(ask.method)
@@ -88,9 +100,30 @@ class Outstanding:
                 return True
         return False
 
+    def lapse(self, ask: Ask) -> None:
+        """The server gave an ask up."""
+        for key, entry in self._entries.items():
+            if entry.ask is ask:
+                del self._entries[key]
+                if entry.presented is not None:
+                    self._lapsed[key] = entry
+                return
+
+    def lapse_all(self) -> list[Ask]:
+        """The server gave up whatever it had asked; the asks."""
+        left = self.asks
+        for ask in left:
+            self.lapse(ask)
+        return left
+
+    def forget_lapsed(self, ask: Ask) -> None:
+        """What a client was shown was not this call's question."""
+        self._lapsed = {key: entry for key, entry in self._lapsed.items() if entry.ask is not ask}
+
     def clear(self) -> list[Ask]:
         left = self.asks
         self._entries.clear()
+        self._lapsed.clear()
         return left
 
     def present(self, profile: Profile) -> tuple[dict[str, dict[str, Any]], list[Refusal]]:
@@ -110,8 +143,9 @@ class Outstanding:
                     del self._entries[key]
         return requests, refusals
 
-    def take(self, responses: object, protocol_version: str) -> list[Delivery | Refusal]:
-        """Take the answers out of a retry's ``inputResponses``; what stays is asked again.
+    def take(self, responses: object, protocol_version: str, *, lapsed: bool = False) -> list[Delivery | Refusal]:
+        """Take the answers out of a retry's ``inputResponses``, those to lapsed asks too if they still count; what
+        stays is asked again.
 
         Raises:
             ProtocolError: ``inputResponses`` is no object, or an answer has the wrong shape; nothing was taken.
@@ -119,7 +153,7 @@ class Outstanding:
         if not isinstance(responses, dict):
             raise ProtocolError(INVALID_PARAMS, "inputResponses must be an object with one answer for each key.")
         judged = []
-        for key, entry in self._entries.items():
+        for key, entry in [*self._entries.items(), *(self._lapsed.items() if lapsed else ())]:
             if entry.presented is None or key not in responses:
                 continue
             verdict = asks.answer_back(entry.presented, responses[key], protocol_version)
@@ -134,12 +168,22 @@ class Outstanding:
                 case asks.Refused(code=code, message=message):
                     taken.append(Refusal(entry.ask, code, message))
                 case asks.Mismatch(reason=reason, raw=raw):
-                    if entry.asked_again < ASK_AGAIN:
+                    if entry.asked_again < ASK_AGAIN and entry.key in self._entries:
                         self._ask_again(entry, reason)
                         continue
                     taken.append(Delivery(entry.ask, raw))
-            del self._entries[entry.key]
+            (self._entries if entry.key in self._entries else self._lapsed).pop(entry.key)
         return taken
+
+    def _asked_before(self, ask: Ask) -> Entry | None:
+        """The lapsed entry of the same question, taken out."""
+        if not self._lapsed:
+            return None
+        wanted = asks.digest(ask.method, ask.params)
+        for key, entry in self._lapsed.items():
+            if asks.digest(entry.ask.method, entry.ask.params) == wanted:
+                return self._lapsed.pop(key)
+        return None
 
     def _ask_again(self, entry: Entry, reason: str) -> None:
         """Under a new key, in the same place: an answered key is never used again."""

@@ -27,9 +27,9 @@ from bridge.group import Group, Moved
 from bridge.keyring import KeyRing
 from bridge.legs import OpenLeg, client_name
 from bridge.plain import PlainRequest
+from bridge.plan import Plan
 from bridge.pool import Pool
 from bridge.settings import Server
-from bridge.tasks import runs_tasks
 from bridge.telemetry import tracing
 from bridge.timing import Phase
 from bridge.toolbook import learn_tools
@@ -124,23 +124,26 @@ class Bridge:
         if params.get("requestState") is not None or ("requestState" in params and "inputResponses" in params):
             live = self._resume(request, waiting, profile)
         else:
-            group = self.pool.group(request.principal, profile)
+            plan = Plan(self.pool, request)
+            group = plan.home(profile)
             workspace = None
             if profile.roots and self.server.roots == "per-call":
                 workspace = Workspace(partial(self._find_workspace, request, profile), time.monotonic())
             elif group.primary is None:
                 await group.ready()
             await self._want_logs(request, group)
+            if workspace is None:
+                await plan.prepare(group)
+                await group.start_up.settled()
             live = LiveCall(
                 group,
                 request,
                 requests.to_legacy(request.method, request.params),
                 profile,
-                tool_key(request),
                 self._live,
                 self.pool.spawn,
-                workspace is None and await self._must_be_task(request, group),
                 self._loop,
+                plan,
                 workspace,
             )
             live.start(waiting)
@@ -161,20 +164,11 @@ class Bridge:
                 self._keep(live, self.server.limits.remember)
                 raise error
 
-    async def _must_be_task(self, request: Request, group: Group) -> bool:
-        if request.method != "tools/call" or not runs_tasks(group.capabilities):
-            return False
-        if group.tools is None:
-            await learn_tools(group)
-        return request.params["name"] in group.task_tools
-
-    async def _find_workspace(
-        self, request: Request, profile: Profile, roots: dict[str, Any] | None
-    ) -> tuple[Group, bool]:
+    async def _find_workspace(self, request: Request, profile: Profile, roots: dict[str, Any] | None) -> Group:
         group = self.pool.group(request.principal, profile, roots)
         await group.ready()
         await self._want_logs(request, group)
-        return group, await self._must_be_task(request, group)
+        return group
 
     def _resume(self, request: Request, leg: OpenLeg, profile: Profile) -> LiveCall:
         """Find the call that a retry belongs to, and give it the answers.
@@ -322,8 +316,3 @@ class Bridge:
         self.stop_listening()
         self.give_up()
         await self.pool.close()
-
-
-def tool_key(request: Request) -> str:
-    """What is learned about a tool, prompt or resource is kept under this name."""
-    return f"{request.method}:{request.params.get('name') or request.params.get('uri')}"

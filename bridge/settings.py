@@ -66,6 +66,8 @@ class Limits(_Frozen):
     shutdown: Seconds = 5
     ask_progress: Seconds = 15
     """How often a server that gave its ask a progress token hears from us while the call is suspended."""
+    sign_in: Annotated[float, Field(ge=0)] = 25
+    """How long a person who agreed to open a URL may take there before the request is sent again (``--sign-in``)."""
     leg: Seconds | None = None
     """End a leg after this long with a state-only round; None: hold the leg open. Clients count rounds."""
     max_sessions: Annotated[int, Field(ge=1)] = 4
@@ -90,6 +92,10 @@ class Server(_Frozen):
     asks: dict[str, Hint] = {}
     """What the operator knows of a tool, whatever it did so far: whether it asks, and how. Prompts and resources are
     named ``prompts/get:NAME`` and ``resources/read:URI``."""
+    replay: dict[str, bool] = {}
+    """Whether a call whose server did not wait for its answers may be run again; otherwise prompts and resources are,
+    and tools that say that they only read or may be repeated. By tool, prompt or resource as in ``asks``; ``*`` stands
+    for all that are not named."""
     shared_session: bool = False
     """All principals share sessions, on the operator's word. Nothing is inferred then: an ask never reaches another
     principal."""

@@ -35,6 +35,8 @@ class StartUp:
         self._group = group
         self._roots = roots
         self._early: dict[Session, list[Ask]] = {}
+        self._settling = 0
+        self._settled = anyio.Event()
 
     def asked(self, session: Session, ask: Ask) -> None:
         """A session that takes no calls yet was asked something."""
@@ -77,8 +79,25 @@ class StartUp:
         self._early.pop(session, None)
         self._roots.gone(session)
 
+    def settling(self) -> None:
+        """A call's client has answered with its roots; `settle_roots` follows."""
+        self._settling += 1
+
+    async def settled(self) -> None:
+        """Until no server is taking in roots: a call that came meanwhile must not overtake them."""
+        while self._settling:
+            await self._settled.wait()
+
     async def settle_roots(self) -> None:
         """Until every server has taken in the roots that were answered last; not for long."""
+        try:
+            await self._settle_all()
+        finally:
+            self._settling -= 1
+            settled, self._settled = self._settled, anyio.Event()
+            settled.set()
+
+    async def _settle_all(self) -> None:
         tell, self._roots.tell = self._roots.tell, False
         with anyio.move_on_after(BARRIER):
             async with anyio.create_task_group() as each:

@@ -23,6 +23,10 @@ class Phase(Enum):
     GATHERING = "gathering"
     SUSPENDED = "suspended"
     RESUMING = "resuming"
+    LAPSED = "lapsed"
+    """The attempt has ended, and a client's answers would still count."""
+    SIGNING_IN = "signing in"
+    """A person is at a URL that the server wanted opened."""
     DONE = "done"
 
 
@@ -55,6 +59,7 @@ class Timing:
         "heard_at",
         "leg_since",
         "siblings_until",
+        "signed_in_by",
     )
 
     def __init__(self, limits: Limits, now: float) -> None:
@@ -64,6 +69,7 @@ class Timing:
         """Until when a client that has no open leg may come back."""
         self.heard_at = now
         self.siblings_until = inf
+        self.signed_in_by = inf
         self.abandoned_at = inf
         self.leg_since = now
         self.beat_at = inf
@@ -79,6 +85,14 @@ class Timing:
         """A leg was cut short; until when its client may come back."""
         self.expires_at = min(now + self._limits.sampling_ttl, self.ends_at)
         return self.expires_at
+
+    def lapsed(self) -> None:
+        """No server waits any more; the client may, as long as the call may take."""
+        self.expires_at = self.ends_at
+
+    def signing_in(self, now: float) -> None:
+        """A person has agreed to open a URL."""
+        self.signed_in_by = now + self._limits.sign_in
 
     def leg_joined(self, now: float) -> None:
         self.leg_since = now
@@ -111,6 +125,10 @@ class Timing:
                 further = self.siblings_until
             case Phase.SUSPENDED:
                 further = self.beat_at
+            case Phase.SIGNING_IN:
+                further = min(self.signed_in_by, self._leg_ends_at(legs))
+            case Phase.LAPSED:
+                further = inf
             case Phase.WAITING | Phase.RESUMING:
                 further = self._leg_ends_at(legs)
         return min(self.ends_at, self.expires_at, self.abandoned_at, further)

@@ -17,8 +17,8 @@ from pydantic_core import to_json
 from bridge.group import Group
 from legacy.messages import Ask
 
-Find = Callable[[dict[str, Any] | None], Awaitable[tuple[Group, bool]]]
-"""From a client's roots (None: it has none after all) to the group that serves it, and whether the call is a task."""
+Find = Callable[[dict[str, Any] | None], Awaitable[Group]]
+"""From a client's roots (None: it has none after all) to the group that serves it."""
 
 
 class Workspace:
@@ -35,7 +35,7 @@ class Workspace:
     def answered(self, roots: dict[str, Any]) -> None:
         self._roots = roots
 
-    async def group(self) -> tuple[Group, bool]:
+    async def group(self) -> Group:
         """Where the call runs, ready for it.
 
         Raises:

@@ -10,6 +10,8 @@ Verdicts never repeat what a person entered or a server asked for: they name fie
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,6 +37,7 @@ _MAYBE_NULL: Final = {
     "roots/list": set[str](),
 }
 """Optional parameters for which some servers write null, and official clients read no null."""
+_CHANGES_EACH_TIME: Final = frozenset({"elicitationId", "task"})
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
@@ -119,6 +122,14 @@ def suggested_key(params: Mapping[str, Any] | None) -> str | None:
     meta = params.get("_meta") if isinstance(params, Mapping) else None
     key = meta.get(INPUT_KEY) if isinstance(meta, Mapping) else None
     return key if isinstance(key, str) and _KEY.fullmatch(key) else None
+
+
+def digest(method: str, params: dict[str, Any]) -> bytes:
+    """What is the same when the same thing is asked again: the method, and the params without the names that a server
+    gives this one request."""
+    said = {name: value for name, value in without(params, ASK_ONLY).items() if name not in _CHANGES_EACH_TIME}
+    text = json.dumps([method, said], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 # -- out to the client ------------------------------------------------------------------------------------------------

@@ -21,13 +21,15 @@ class Route(Enum):
     """To a leg that set a level at or below it, if it is certain whose it is."""
     LISTEN = auto()
     """To every listen stream whose filter wants it."""
+    SIGNED_IN = auto()
+    """To the call that waits for its person to have been at a URL."""
     INSIDE = auto()
     """Nowhere on the wire: it is for the bridge itself."""
 
 
 ROUTES: Final = {
     "notifications/cancelled": Route.INSIDE,
-    "notifications/elicitation/complete": Route.INSIDE,
+    "notifications/elicitation/complete": Route.SIGNED_IN,
     "notifications/message": Route.LOG,
     "notifications/progress": Route.PROGRESS,
     "notifications/prompts/list_changed": Route.LISTEN,
@@ -56,7 +58,7 @@ def to_modern(method: str, params: dict[str, Any] | None) -> dict[str, Any] | No
 
     Related-task is taken off: tasks are an extension in 2026-07-28, and their notifications name the task elsewhere.
     """
-    if route(method) is Route.INSIDE:
+    if route(method) in (Route.INSIDE, Route.SIGNED_IN):
         return None
     return without(params, {RELATED_TASK}) if params is not None else {}
 

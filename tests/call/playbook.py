@@ -29,6 +29,7 @@ class Playbook:
         declares: dict[str, Any] | None = None,
         siblings: float = 0.05,
         server: dict[str, Any] | None = None,
+        replayable: bool = False,
         **limits: Any,
     ) -> None:
         self.now = 1000.0
@@ -41,6 +42,7 @@ class Playbook:
             lambda: self.siblings,
             lambda: server if server is not None else {"tools": {}, "prompts": {}, "resources": {}},
             self.now,
+            replayable=lambda: replayable,
         )
         self.names: dict[int, str] = {}
         self.settled: dict[object, o.Outcome] = {}
@@ -78,6 +80,8 @@ class Playbook:
                 return f"progress {self.name(ask)} {beat}"
             case o.Cancel():
                 return "cancel"
+            case o.AwaitSignIn(ids=ids):
+                return f"await sign-in {' '.join(sorted(ids))}".rstrip()
             case _:
                 return {o.Begin: "begin", o.Suspend: "suspend", o.Resume: "resume", o.SettleRoots: "settle roots"}[
                     type(command)
@@ -179,6 +183,10 @@ def roots_settled(play: Playbook) -> list[o.Command]:
     return play.call.feed(o.RootsSettled(), play.now)
 
 
+def signed_in(id: str) -> Play:
+    return lambda play: play.call.feed(o.SignedIn(id), play.now)
+
+
 def heard(play: Playbook) -> list[o.Command]:
     return play.call.feed(o.Heard(), play.now)
 
@@ -204,5 +212,5 @@ def retry_with(leg: str, step: int, responses: object, *, declares: dict[str, An
 __all__ = [
     "ACCEPT", "ELICIT", "EVERYTHING", "ROOTED", "ROOTS", "SAMPLE", "SAMPLED", "Playbook", "ProtocolError", "StepUsed",
     "after", "asks", "dies", "fails", "form", "gone", "heard", "replies", "resumed", "retry", "retry_with",
-    "roots_settled", "sent", "start", "the", "withdraws",
+    "roots_settled", "sent", "signed_in", "start", "the", "withdraws",
 ]  # fmt: skip

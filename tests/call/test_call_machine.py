@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bridge import outcomes as o
 from bridge.call import Call, StepUsed
@@ -17,7 +17,14 @@ from legacy.messages import Ask, Failure, Lost, Result
 from modern.errors import ProtocolError
 from tests.call.playbook import ACCEPT, ELICIT, EVERYTHING, ROOTED, ROOTS, SAMPLE, SAMPLED
 
-ANSWERS = {"elicitation/create": ACCEPT, "sampling/createMessage": SAMPLED, "roots/list": ROOTED}
+ANSWERS = {
+    "elicitation/create": ACCEPT,
+    "sampling/createMessage": SAMPLED,
+    "roots/list": ROOTED,
+    "page": {"action": "accept"},
+}
+RARELY = st.sampled_from([True, False, False, False, False, False])
+PAGES = {"elicitations": [{"mode": "url", "elicitationId": "e1", "url": "https://sign.in/", "message": "Sign in."}]}
 WRONG = {"action": "accept", "content": {"name": 5}}
 
 
@@ -25,7 +32,9 @@ class CallMachine(RuleBasedStateMachine):
     """A server, a client and a clock that do as they like, and a model of what each may see.
 
     The model: every leg gets exactly one outcome or has gone; an ask is told its end at most once; an answer is never
-    delivered unless a client gave it for that very ask; a token works for one set of answers only.
+    delivered unless a client gave it for that very ask, or for the same one of an earlier attempt; a token works for
+    one set of answers only; the server has one request at a time, and a second one only where that is harmless or the
+    first was refused until its person has signed in.
     """
 
     def __init__(self) -> None:
@@ -36,11 +45,18 @@ class CallMachine(RuleBasedStateMachine):
         self.asks: dict[str, Ask] = {}
         self.ended: set[str] = set()
         self.given: dict[str, list[Any]] = {}
+        self.given_before: dict[str, list[Any]] = {}
         self.shown: dict[int, dict[str, str]] = {}
         self.used: dict[int, Any] = {}
         self.outcomes: list[o.InputRequired] = []
         self.begun = self.sent = self.suspended = self.over = False
+        self.attempts = 0
+        self.refused = False
         self.resuming = 0
+
+    @initialize(replayable=st.booleans())
+    def begins(self, replayable: bool) -> None:
+        self.replayable = replayable
         self.call = Call(
             "tools/call",
             Profile.of(EVERYTHING),
@@ -48,6 +64,7 @@ class CallMachine(RuleBasedStateMachine):
             lambda: 0.05,
             lambda: {"tools": {}},
             self.now,
+            replayable=lambda: replayable,
         )
         self.legs.add("first")
         self.do(self.call.start("first", self.now))
@@ -59,8 +76,11 @@ class CallMachine(RuleBasedStateMachine):
         for command in commands:
             match command:
                 case o.Begin():
-                    assert not self.begun
-                    self.begun = True
+                    assert not self.begun, "the server has two requests of one call"
+                    assert not self.attempts or self.replayable or self.refused, "a call was run again"
+                    assert not any(ask.open for ask in self.asks.values()), "an ask of an earlier attempt is open"
+                    self.begun, self.sent, self.refused = True, False, False
+                    self.attempts += 1
                 case o.Settle(leg=leg, outcome=outcome):
                     assert leg in self.legs, "a leg was answered twice, or after it had gone"
                     self.legs.remove(str(leg))
@@ -70,14 +90,15 @@ class CallMachine(RuleBasedStateMachine):
                         self.over = True
                 case o.Answer(ask=ask, result=result):
                     self.end(ask)
-                    assert (
-                        cancelled or self.over or self.call.phase is Phase.DONE or result in self.given[ask_name(ask)]
-                    )
+                    gone = cancelled or self.over or not self.begun or self.call.phase is Phase.DONE
+                    before = self.given_before.get(ask.method, []) if self.replayable else []
+                    assert gone or result in self.given[ask_name(ask)] or result in before
                 case o.Refuse(ask=ask) | o.GiveBack(ask=ask):
                     self.end(ask)
                 case o.Cancel():
                     assert not cancelled
-                    cancelled = True
+                    assert self.begun, "the server heard of a request that it does not have"
+                    cancelled, self.begun, self.sent = True, False, False
                 case o.Resume():
                     self.resuming += 1
 
@@ -94,6 +115,10 @@ class CallMachine(RuleBasedStateMachine):
         self.outcomes.append(outcome)
         keys = {}
         for key, request in outcome.requests.items():
+            if request.get("params", {}).get("mode") == "url":
+                assert self.refused, "a page was asked for that no server wanted opened"
+                keys[key] = "page"
+                continue
             match = [n for n, a in self.asks.items() if a.open and a.method == request["method"]]
             assert match, "something was asked that no server asked"
             keys[key] = request["method"]
@@ -113,7 +138,7 @@ class CallMachine(RuleBasedStateMachine):
         self.sent = True
         self.do(self.call.feed(o.Sent("2025-11-25"), self.now))
 
-    @precondition(lambda self: self.sent and self.call.phase is not Phase.DONE and len(self.asks) < 8)
+    @precondition(lambda self: self.sent and self.call.attempting and len(self.asks) < 8)
     @rule(what=st.sampled_from([ELICIT, SAMPLE, ROOTS]))
     def asks_something(self, what: tuple[str, dict[str, Any]]) -> None:
         self.numbers += 1
@@ -131,8 +156,17 @@ class CallMachine(RuleBasedStateMachine):
         self.do(self.call.feed(o.Withdrawn(ask), self.now))
 
     @precondition(lambda self: self.sent)
-    @rule(reply=st.sampled_from([Result({}), Result({"isError": True}), Failure(-1, "no"), Lost("gone", True)]))
-    def replies(self, reply: Result | Failure | Lost) -> None:
+    @rule(
+        really=RARELY,
+        reply=st.sampled_from(
+            [Result({}), Result({"isError": True}), Failure(-1, "no"), Failure(-32042, "", PAGES), Lost("gone", True)]
+        ),
+    )
+    def replies(self, reply: Result | Failure | Lost, really: bool) -> None:
+        if not really and self.call.phase is Phase.RUNNING and not self.attempts > 1:
+            return
+        self.begun = self.sent = False
+        self.refused = isinstance(reply, Failure) and reply.code == -32042
         self.do(self.call.feed(o.Replied(reply), self.now))
 
     @precondition(lambda self: self.shown)
@@ -154,6 +188,7 @@ class CallMachine(RuleBasedStateMachine):
                 responses["bogus-9"] = {"action": "nonsense"}
         for name, ask in self.asks.items():
             self.given[name] += [ANSWERS[ask.method], WRONG]
+            self.given_before.setdefault(ask.method, []).extend([ANSWERS[ask.method], WRONG])
         self.numbers += 1
         leg = f"leg{self.numbers}"
         before = self.call.step
@@ -171,9 +206,15 @@ class CallMachine(RuleBasedStateMachine):
             self.used[step] = responses
         self.do(commands)
 
+    @rule()
+    def signs_in(self) -> None:
+        self.do(self.call.feed(o.SignedIn("e1"), self.now))
+
     @precondition(lambda self: self.legs)
-    @rule(data=st.data())
-    def goes_away(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), really=RARELY)
+    def goes_away(self, data: st.DataObject, really: bool) -> None:
+        if not really:
+            return
         leg = data.draw(st.sampled_from(sorted(self.legs)))
         self.legs.remove(leg)
         self.do(self.call.feed(o.LegGone(leg), self.now))
@@ -184,8 +225,15 @@ class CallMachine(RuleBasedStateMachine):
         self.resuming -= 1
         self.do(self.call.feed(o.Resumed(), self.now))
 
-    @rule(seconds=st.sampled_from([0.01, 0.06, 1.0, 49.0, 60.0, 301.0]))
+    @rule(seconds=st.sampled_from([0.01, 0.06]))
     def passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.do(self.call.feed(o.Tick(), self.now))
+
+    @rule(seconds=st.sampled_from([1.0, 49.0, 60.0, 301.0]), really=RARELY)
+    def passes_long(self, seconds: float, really: bool) -> None:
+        if not really:
+            return
         self.now += seconds
         self.do(self.call.feed(o.Tick(), self.now))
 
