@@ -20,9 +20,10 @@ class Backoff:
         self._until = 0.0
         self._last = ""
 
-    def failed(self, why: str, now: float, *, one_cause: bool = False) -> None:
-        """One more failure; with ``one_cause``, only if the last was not just now."""
-        together = one_cause and now - self._failed_at < ONE_CAUSE
+    def failed(self, why: str, now: float, *, since: float | None = None) -> None:
+        """One more failure. Of something that there was ``since`` then it is none if the last was just now, and this
+        was there already: they had one cause."""
+        together = since is not None and since <= self._failed_at and now - self._failed_at < ONE_CAUSE
         self._failed_at = now
         if together:
             return

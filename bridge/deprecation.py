@@ -3,8 +3,9 @@
 Two moments matter: a session *negotiates* a deprecated feature, and somebody *uses* it. The rule: one warning per
 session and feature at negotiation; one per server, feature and client name at use; everything after that is counted.
 A warning of use says who, what, since when, when it may go away and what replaces it; one of negotiation is a short
-line, since a client that declares everything makes one of each with servers that never ask. The table below follows
-the registry of deprecated features of 2026-07-28 (deprecated.mdx), as far as a wrapped server can meet them.
+line, since a client that declares everything makes one of each with servers that never ask; what is in use as soon as
+it is negotiated (a transport) is said in full the first time. The table below follows the registry of deprecated
+features of 2026-07-28 (deprecated.mdx), as far as a wrapped server can meet them.
 
 What clients call themselves is theirs to choose, so the number of names that are remembered is bounded.
 """
@@ -95,6 +96,9 @@ NOTICES: Final[Mapping[Feature, Notice]] = MappingProxyType(
 )
 
 
+_IN_USE_AT_ONCE: Final = frozenset({Feature.HTTP_SSE})
+
+
 def warn_in_log(sentence: str, fields: Mapping[str, str]) -> None:
     """The usual ``warn``: a record of ``mrtr.deprecation`` with the fields as its extras."""
     _logger.warning("%s", sentence, extra=dict(fields))
@@ -144,10 +148,13 @@ class Deprecations:
             self._sessions[session_label, feature] = None
             if len(self._sessions) > MAX_SESSIONS * len(Feature):
                 self._sessions.popitem(last=False)
-            self._seen.setdefault(feature, _Seen()).negotiated.add(self._clock())
+            first = self._seen.setdefault(feature, _Seen()).negotiated.add(self._clock())
             notice = NOTICES[feature]
             what = f"negotiated {notice.title} in session {session_label}"
-            sentence = f"Server {self._server} {what}: deprecated since {notice.since}."
+            sentence = f"Server {self._server} {what}: deprecated since {notice.since}"
+            if first and feature in _IN_USE_AT_ONCE:
+                sentence += f", earliest removal: {notice.earliest_removal}. Instead: {notice.instead}"
+            sentence += "."
             self._warn(sentence, self._fields(feature, "negotiated") | {"session": session_label})
 
     def used(self, feature: Feature, client_name: str | None) -> None:

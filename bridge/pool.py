@@ -226,14 +226,15 @@ class Pool:
         slowly. (A session that a Streamable HTTP server has forgotten says nothing about how the next one will fare.)
         """
         now = time.monotonic()
-        life = now - self._opened_at.pop(session, 0.0)
+        opened_at = self._opened_at.pop(session, now)  # it may end before anybody has noted that
+        life = now - opened_at
         if session.transport == STREAMABLE_HTTP:
             return
         if life >= SHORT_LIFE:
             self._ends.pop(group.principal, None)
         else:
             ends = self._ends.setdefault(group.principal, Backoff())
-            ends.failed(f"{session.ended_because} It had run for {life:.1f} s.", now, one_cause=True)
+            ends.failed(f"{session.ended_because} It had run for {life:.1f} s.", now, since=opened_at)
 
     async def _make_room(self, group: Group) -> None:
         limits = self.server.limits

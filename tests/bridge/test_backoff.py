@@ -20,8 +20,15 @@ def test_the_first_failures_cost_no_wait_and_the_next_more_and_more() -> None:
 def test_sessions_that_end_together_count_once() -> None:
     backoff = Backoff()
     for at in (1.0, 1.1, 1.2, 1.3, 1.4):
-        backoff.failed("It broke.", at, one_cause=True)
+        backoff.failed("It broke.", at, since=0.5)
     assert backoff.refusal(1.5) is None
+
+
+def test_sessions_that_each_end_as_soon_as_they_have_begun_count_each() -> None:
+    backoff = Backoff()
+    for at in (1.0, 1.1, 1.2):
+        backoff.failed("It broke.", at, since=at - 0.05)
+    assert backoff.refusal(1.25) is not None
 
 
 def test_the_refusal_says_why_and_when_never_in_no_time() -> None:

@@ -308,12 +308,15 @@ async def test_streams_end_gracefully_while_their_resource_is_not_answered_for()
             assert stream.acknowledged() == {}
 
 
-async def test_an_http_server_that_is_started_anew_is_subscribed_again_though_nobody_calls() -> None:
+@pytest.mark.parametrize(("option", "path"), [("--http", "mcp"), ("--sse", "sse")])
+async def test_an_http_server_that_is_started_anew_is_subscribed_again_though_nobody_calls(
+    option: str, path: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    command = announcer("--http", str(port))
+    command = announcer(option, str(port))
     wanted = {"resourceSubscriptions": ["watch://one"], "promptsListChanged": True}
-    async with bridged(url=f"http://127.0.0.1:{port}/mcp") as bridge:
+    async with bridged(url=f"http://127.0.0.1:{port}/{path}") as bridge:
         client = Client(bridge)
         with ExitStack() as first:
             first.enter_context(old_server(port, command))

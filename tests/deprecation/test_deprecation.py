@@ -60,6 +60,15 @@ def test_a_negotiation_is_one_short_line_with_everything_in_its_fields(heard: He
     assert (fields["event"], fields["session"]) == ("deprecated_negotiated", "files#1")
 
 
+def test_a_transport_is_in_use_at_once_and_said_in_full_the_first_time(heard: Heard) -> None:
+    for session in ("old#1", "old#2"):
+        heard.deprecations.negotiated(session, {Feature.HTTP_SSE})
+    said = [sentence for sentence, _ in heard.warnings]
+    removal = "earliest removal: three months after SEP-2596 reaches Final. Instead: serve Streamable HTTP."
+    assert said[0].endswith(f"in session old#1: deprecated since 2025-03-26, {removal}")
+    assert said[1].endswith("in session old#2: deprecated since 2025-03-26.")
+
+
 def test_use_warns_once_per_feature_and_client_and_is_counted(heard: Heard) -> None:
     for client in ("a", "b", "a", "a"):
         heard.deprecations.used(Feature.SAMPLING, client)

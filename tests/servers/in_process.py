@@ -18,30 +18,12 @@ sys.path.append(sys.argv[1])  # last: what is here already comes first, above al
 
 import anyio
 import httpx
-from mcp.server.fastmcp import Context, FastMCP
-from mcp.types import SamplingMessage, TextContent
-from pydantic import BaseModel
 
 from bridge.testing import URL, bridge_for, http_face, in_process
+from tests.servers.greeter import server as old
 
-old = FastMCP("old", log_level="WARNING")
 PROTOCOL = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-
-
-class Name(BaseModel):
-    name: str
-
-
-@old.tool()
-async def greet(ctx: Context) -> str:  # type: ignore[type-arg]
-    """Ask for a name, then have a greeting written."""
-    await ctx.report_progress(1, 2)
-    answer = await ctx.elicit("Who are you?", Name)
-    assert answer.action == "accept"
-    said = SamplingMessage(role="user", content=TextContent(type="text", text=f"Greet {answer.data.name}."))
-    written = await ctx.session.create_message([said], max_tokens=10)
-    return str(written.content.text)  # type: ignore[union-attr]
 
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:
