@@ -1,4 +1,4 @@
-"""A Streamable HTTP server whose every answer a test can script, run by uvicorn on a free port."""
+"""A Streamable HTTP server whose every answer a test can script: run by uvicorn on a free port, or in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import uvicorn
 
-from legacy.targets import HttpTarget
+from legacy.targets import AppTarget, HttpTarget
 
 Handler = Callable[["Exchange"], Awaitable[None]]
 
@@ -86,6 +86,7 @@ class HttpServer:
 
     def __init__(self) -> None:
         self.port = 0
+        self.inside = False
         self.seen: list[Exchange] = []
         self.on_call: Handler = self._empty
         self.on_get: Handler = self._no_get
@@ -94,9 +95,12 @@ class HttpServer:
         self.on_push: Handler = self._accept
         self.slots: anyio.Semaphore | None = None
 
+    path = "/mcp"
+
     @property
     def target(self) -> HttpTarget:
-        return HttpTarget(f"http://127.0.0.1:{self.port}/mcp", {"x-extra": "1"})
+        url, headers = f"http://127.0.0.1:{self.port}{self.path}", {"x-extra": "1"}
+        return AppTarget(url, headers, app=self) if self.inside else HttpTarget(url, headers)
 
     def pushed(self, method: str | None = None) -> list[dict[str, Any]]:
         """The answers (method None) or notifications that came."""
@@ -149,6 +153,13 @@ class HttpServer:
 
     async def _accept(self, x: Exchange) -> None:
         await x.answer(202)
+
+
+@asynccontextmanager
+async def here(app: HttpServer) -> AsyncIterator[HttpServer]:
+    """The server in this process, without a socket: quick, and its pieces arrive as they were sent."""
+    app.port, app.inside = 8000, True
+    yield app
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""An HTTP+SSE server whose every answer a test can script; it is run by `tests.legacy.http_server.serving`."""
+"""An HTTP+SSE server whose every answer a test can script; run as those of `tests.legacy.http_server` are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 
-from legacy.targets import HttpTarget
 from tests.legacy.http_server import Exchange, Handler, HttpServer
 
 OLD = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"}}
@@ -28,9 +27,7 @@ class SseServer(HttpServer):
         self.on_initialize = self.initialized
         self.on_wrong_post: Handler = self.not_allowed
 
-    @property
-    def target(self) -> HttpTarget:
-        return HttpTarget(f"http://127.0.0.1:{self.port}/sse", {"x-extra": "1"})
+    path = "/sse"
 
     async def _handle(self, x: Exchange) -> None:
         if x.verb == "POST" and x.path == "/sse":

@@ -14,7 +14,7 @@ from legacy.errors import CannotStart
 from legacy.messages import Failure, Lost, Result
 from legacy.session import Session
 from legacy.targets import HttpTarget
-from tests.legacy.http_server import Exchange, serving
+from tests.legacy.http_server import Exchange, here, serving
 from tests.legacy.sse_server import OLD, SseServer
 from tests.legacy.support import Ears, cause, connected, eventually, start
 
@@ -33,7 +33,7 @@ def sse(server: SseServer) -> HttpTarget:
 
 async def refused(server: SseServer, **limits: Any) -> str:
     """Why no session can be opened."""
-    async with serving(server):
+    async with here(server):
         with pytest.raises((CannotStart, BaseExceptionGroup)) as caught:
             async with connected(sse(server), **limits):
                 pass
@@ -75,7 +75,7 @@ async def test_messages_go_to_the_endpoint_and_answers_come_by_the_stream() -> N
 )
 async def test_the_endpoint_may_be_relative_or_absolute(named: str) -> None:
     server = SseServer()
-    async with serving(server):
+    async with here(server):
         server.endpoint = named.format(port=server.port)
         async with connected(sse(server)) as session:
             assert await session.request("tools/list", timeout=5) == Result({})
@@ -176,7 +176,7 @@ async def test_everything_that_the_server_asks_is_unlabelled_and_answered_at_the
         await server.say({"id": x.id, "result": {}})
 
     server.on_call = call
-    async with serving(server), connected(sse(server), ears) as session:
+    async with here(server), connected(sse(server), ears) as session:
         assert await session.request("tools/call", timeout=5) == Result({})
         assert [ask.request_id for ask in ears.asks] == [None]
         assert server.pushed() == [{"jsonrpc": "2.0", "id": 7, "result": {"action": "accept"}}]
@@ -207,7 +207,7 @@ async def test_a_stream_is_read_as_the_standard_says() -> None:
         await server.raw("".join(f"data: {line}\r\n" for line in answer.splitlines()) + "\r\n")
 
     server.on_get, server.on_call = stream, call
-    async with serving(server), connected(sse(server), ears) as session:
+    async with here(server), connected(sse(server), ears) as session:
         assert await session.request("tools/call", timeout=5) == Result({"a": 1})
         assert ears.notifications == [("notifications/message", {"data": "snow ☃ \u2028 line"}, None)]
         assert await session.request("tools/list", timeout=5)
@@ -248,7 +248,7 @@ async def test_a_refused_post_fails_its_request_and_no_other() -> None:
                 await server.answered(x)
 
     server.on_call = call
-    async with serving(server), connected(sse(server)) as session:
+    async with here(server), connected(sse(server)) as session:
         lost = await session.request("tools/call", timeout=5)
         assert isinstance(lost, Lost)
         assert lost.processed
@@ -280,7 +280,7 @@ async def test_a_post_that_is_refused_because_the_session_is_gone_may_be_sent_el
         await x.answer(status, body)
 
     server.on_call = call
-    async with serving(server), connected(sse(server), ears) as session:
+    async with here(server), connected(sse(server), ears) as session:
         replies = [replies for _, replies in (start(session, "tools/call"), start(session, "tools/list"))]
         await eventually(lambda: session.closed)
         assert [(type(reply), reply.processed) for [reply] in replies] == [(Lost, False)] * 2  # type: ignore[union-attr]
@@ -316,7 +316,7 @@ async def test_what_a_post_is_answered_with_is_no_answer_to_the_request() -> Non
         await server.say({"id": x.id, "result": {"real": True}})
 
     server.on_call = call
-    async with serving(server), connected(sse(server)) as session:
+    async with here(server), connected(sse(server)) as session:
         assert await session.request("tools/call", timeout=5) == Result({"real": True})
 
 
@@ -430,7 +430,7 @@ async def test_arguments_answers_and_the_session_reach_no_log(caplog: pytest.Log
         session.answer(ask, {"content": {"password": "hush"}})
 
     server.on_call = call
-    async with serving(server), connected(sse(server), Ears(on_ask=answer)) as session:
+    async with here(server), connected(sse(server), Ears(on_ask=answer)) as session:
         server.on_push = push
         start(session, "tools/call", {"arguments": {"key": "hush"}})
         await eventually(lambda: "HTTP 500" in caplog.text)
@@ -446,7 +446,7 @@ async def test_the_version_goes_with_messages_once_it_is_negotiated() -> None:
         await server.reply(x, {**OLD, "protocolVersion": "2025-06-18"})
 
     server.on_initialize = initialize
-    async with serving(server), connected(sse(server)) as session:
+    async with here(server), connected(sse(server)) as session:
         await session.request("tools/list", timeout=5)
     stream, first, *others = server.seen
     assert "mcp-protocol-version" not in {**stream.headers, **first.headers}

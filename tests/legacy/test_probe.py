@@ -14,7 +14,7 @@ from legacy.handshake import handshake
 from legacy.messages import Result
 from legacy.probe import Found
 from legacy.targets import HttpTarget
-from tests.legacy.http_server import Exchange, HttpServer, serving
+from tests.legacy.http_server import Exchange, HttpServer, here, serving
 from tests.legacy.playbook import Playbook
 from tests.legacy.sse_server import SseServer
 from tests.legacy.support import CLIENT, cause, connected, eventually
@@ -115,7 +115,7 @@ async def test_over_http_the_question_carries_the_headers_of_a_modern_request() 
     async def discover(x: Exchange) -> None:
         await x.result({"supportedVersions": ["2026-07-28"]})
 
-    async with serving(HttpServer()) as server:
+    async with here(HttpServer()) as server:
         server.on_initialize, server.on_call = initialize, discover
         with pytest.raises((ModernServer, BaseExceptionGroup)) as caught:
             async with connected(server.target):
@@ -165,7 +165,7 @@ async def test_a_url_that_refuses_the_post_may_be_http_sse(status: int, caplog: 
         await x.answer(status, b"no")
 
     server.on_wrong_post = wrong
-    async with serving(server), connected(server.target) as session:
+    async with here(server), connected(server.target) as session:
         assert session.transport == "http-sse"
         assert await session.request("tools/list", timeout=5) == Result({})
         assert [(x.verb, x.path, x.method) for x in server.seen][:3] == [
@@ -183,7 +183,7 @@ async def test_a_json_rpc_refusal_of_the_post_may_come_from_http_sse_too() -> No
         await x.error(405, -32000, "Method not allowed.")
 
     server.on_wrong_post = wrong
-    async with serving(server), connected(server.target) as session:
+    async with here(server), connected(server.target) as session:
         assert session.transport == "http-sse"
 
 
@@ -191,7 +191,7 @@ async def test_a_stream_that_names_an_endpoint_may_also_answer_the_post() -> Non
     """Some servers mount their GET for every method; the POST has to be given up, not waited for."""
     server = SseServer()
     server.on_wrong_post = server.stream
-    async with serving(server):
+    async with here(server):
         with anyio.fail_after(4):
             async with connected(server.target) as session:
                 assert session.transport == "http-sse"
@@ -206,7 +206,7 @@ async def test_another_refusal_is_no_reason_for_a_get(status: int) -> None:
         await x.answer(status, b"no")
 
     server.on_wrong_post = wrong
-    async with serving(server):
+    async with here(server):
         assert f"answered initialize with HTTP {status}" in str(await failure(server.target))
         assert [x.verb for x in server.seen] == ["POST"]
 
@@ -217,7 +217,7 @@ async def test_where_neither_is_spoken_the_error_says_both() -> None:
 
     server = HttpServer()
     server.on_initialize = server.on_get = nothing
-    async with serving(server):
+    async with here(server):
         said = str(await failure(server.target))
         assert "answered initialize with HTTP 404 Not Found" in said
         assert "answered GET with HTTP 404 Not Found" in said
@@ -231,7 +231,7 @@ async def test_a_modern_server_gets_no_get() -> None:
 
     server = HttpServer()
     server.on_initialize = initialize
-    async with serving(server):
+    async with here(server):
         assert isinstance(await failure(server.target), ModernServer)
         assert [x.verb for x in server.seen] == ["POST"]
 
@@ -246,7 +246,7 @@ async def test_a_silent_get_stream_of_another_kind_is_given_up_in_bounded_time()
 
     server = HttpServer()
     server.on_initialize, server.on_get = initialize, get
-    async with serving(server):
+    async with here(server):
         with anyio.fail_after(5):
             said = str(await failure(server.target, endpoint_wait=0.3))
         assert "answered initialize with HTTP 400" in said
@@ -254,7 +254,7 @@ async def test_a_silent_get_stream_of_another_kind_is_given_up_in_bounded_time()
 
 
 async def test_the_operators_word_goes_before_what_could_be_found_out() -> None:
-    async with serving(SseServer()) as server:
+    async with here(SseServer()) as server:
         error = await failure(replace(server.target, transport="streamable-http"))
         assert "answered initialize with HTTP 405" in str(error)
         async with connected(replace(server.target, transport="http-sse")):
