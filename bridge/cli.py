@@ -54,6 +54,8 @@ def stdio(
     max_sessions: options.MaxSessions = 4,
     attribution: options.Attribution = "infer",
     asks: options.Asks = None,
+    replay: options.Replay = None,
+    sign_in: options.SignIn = "25s",
     roots_age: options.RootsAge = "5m",
     single_session: options.SingleSession = False,
     one_call: options.OneCall = False,
@@ -75,7 +77,7 @@ def stdio(
         inherit_env=True,
         cwd=cwd,
     )
-    limits = _limits(call_ttl, timeout, max_sessions, roots_age, words.one_call(one_call, one_call_ttl, url))
+    limits = _limits(call_ttl, timeout, max_sessions, roots_age, sign_in, words.one_call(one_call, one_call_ttl, url))
     ring = _ring(key_file)
     _log(log_level, log_format)
     from bridge.app import run_stdio
@@ -86,6 +88,7 @@ def stdio(
         limits=limits,
         attribution=attribution,
         asks=words.hints(asks or ()),
+        replay=words.replay(replay or ()),
         single_session=single_session,
     )
     return run_stdio(server, ring or _random_ring(say=False))
@@ -116,6 +119,8 @@ def serve(
     max_sessions: options.MaxSessions = 4,
     attribution: options.Attribution = "infer",
     asks: options.Asks = None,
+    replay: options.Replay = None,
+    sign_in: options.SignIn = "25s",
     roots_age: options.RootsAge = "5m",
     single_session: options.SingleSession = False,
     one_call: options.OneCall = False,
@@ -136,7 +141,7 @@ def serve(
         inherit_env=inherit_env,
         cwd=cwd,
     )
-    limits = _limits(call_ttl, timeout, max_sessions, roots_age, words.one_call(one_call, one_call_ttl, url))
+    limits = _limits(call_ttl, timeout, max_sessions, roots_age, sign_in, words.one_call(one_call, one_call_ttl, url))
     if roots == "per-call" and single_session:
         raise WrongUse("--roots per-call needs a session for each set of roots, and --single-session allows one.")
     from bridge.principals import everybody_is_anonymous, identify_by
@@ -166,6 +171,7 @@ def serve(
         limits=limits,
         attribution=attribution,
         asks=words.hints(asks or ()),
+        replay=words.replay(replay or ()),
         single_session=single_session,
         shared_session=shared_session,
         roots=roots,
@@ -297,7 +303,9 @@ def _target(
     return Target(**given)
 
 
-def _limits(call_ttl: str, timeout: str, max_sessions: int, roots_age: str, one_call: float | None) -> Limits:
+def _limits(
+    call_ttl: str, timeout: str, max_sessions: int, roots_age: str, sign_in: str, one_call: float | None
+) -> Limits:
     call, silence = words.duration("--call-ttl", call_ttl), words.duration("--timeout", timeout)
     from bridge.settings import Limits
 
@@ -307,6 +315,7 @@ def _limits(call_ttl: str, timeout: str, max_sessions: int, roots_age: str, one_
         silence=silence,
         one_call=one_call,
         roots_age=words.duration("--roots-age", roots_age),
+        sign_in=words.duration("--sign-in", sign_in),
         max_sessions=max_sessions,
         max_sessions_per_principal=max(usual.max_sessions_per_principal, max_sessions),
         max_sessions_total=max(usual.max_sessions_total, max_sessions),

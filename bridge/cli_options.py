@@ -93,6 +93,22 @@ Asks = Annotated[
         rich_help_panel=_LIMITS,
     ),
 ]
+Replay = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TOOL=yes|no",
+        help="Whether running a tool again is harmless, whatever it says itself. Repeatable.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+SignIn = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME",
+        help="How long to wait for a person at a URL that the server wants opened, before it is asked again.",
+        rich_help_panel=_LIMITS,
+    ),
+]
 OneCall = Annotated[
     bool,
     typer.Option(

@@ -79,6 +79,17 @@ def hints(given: Sequence[str]) -> dict[str, Hint]:
     return found
 
 
+def replay(given: Sequence[str]) -> dict[str, bool]:
+    """``TOOL=yes``, ``TOOL=no`` each; ``*`` for all that are not named."""
+    found: dict[str, bool] = {}
+    for text in given:
+        tool, _, harmless = text.rpartition("=")
+        if not tool or harmless not in ("yes", "no"):
+            raise WrongUse("--replay takes a tool and yes or no: --replay search=yes, --replay '*=no'.")
+        found[tool] = harmless == "yes"
+    return found
+
+
 def one_call(wanted: bool, ttl: str, url: str | None) -> float | None:
     """For how long the questions of a server that reads answers inline are good; None: it is not like that."""
     seconds = duration("--one-call-ttl", ttl)

@@ -92,6 +92,10 @@ def escape(text: str) -> str:
     return _UNSAFE.sub(lambda match: _as_escape(match[0]), text)
 
 
+_JSON_ONLY = frozenset({"earliest_removal", "event", "instead"})
+"""Extras for machines: whoever reads lines hears them in the sentence, once, where they matter."""
+
+
 class Text(logging.Formatter):
     """``time LEVEL logger sentence key=value …``; extras that the sentence already says are not repeated."""
 
@@ -113,7 +117,7 @@ class Text(logging.Formatter):
     def _extras(self, record: logging.LogRecord, message: str) -> Iterator[tuple[str, Any]]:
         for key, value in extras(record).items():
             said = len(str(value)) > 3 and str(value) in message
-            if key != "event" and not said:
+            if key not in _JSON_ONLY and not said:
                 yield key, value
 
     def _paint(self, text: str, code: str) -> str:

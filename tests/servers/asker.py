@@ -14,6 +14,11 @@ Tools that ask; all take ``message`` so that a test can tell one question from a
     fails), ``leaves(seconds)`` (finishes without the answer), ``die(seconds, code)`` (exits with its ask outstanding),
     ``ask_between`` (reports progress, asks, reports more), ``ask_watched`` (its ask has a progress token),
     ``optional_form(kind)``, ``impossible_form``.
+    ``patient_again(seconds)``, ``die_again(seconds)``, ``leaves_again(seconds)``: as ``gives_up``, ``die`` and
+    ``leaves``, annotated as harmless to repeat; each does so at its first try only and then waits for its answer.
+    They want a ``message``, and ``ASKER_JOURNAL``, by which they know their first try from the second.
+Tools that refuse with -32042 until a URL has been opened
+    ``sign_in(id, seconds, times)`` announces the completion after so many seconds (never, if that is negative).
     ``ask_afterwards(method, seconds)`` returns at once and asks later, outside any call.
     ``key`` suggests the name that the ask has among ``inputRequests``.
 Prompts and resources
@@ -96,9 +101,10 @@ class Cancelled(Exception):
 class Failed(Exception):
     """A request that is answered with a JSON-RPC error."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
+        self.data = data
 
 
 class Wire:
@@ -312,13 +318,53 @@ def ask_watched(call: Call, a: Json) -> Json:
     return call.ask("elicitation/create", {**form, "_meta": {"progressToken": "beat"}})
 
 
+Tool = Callable[[Call, Json], Any]
+
+
+def at_first(tool: Tool) -> Tool:
+    """What the tool does at its first try (over all processes that share a journal); then it waits for its answer."""
+
+    def tried(call: Call, a: Json) -> Any:
+        return tool(call, a) if tries(call) == 1 else call.elicit(a["message"])
+
+    return tried
+
+
+def tries(call: Call) -> int:
+    """How often this tool was called with these arguments, this time included."""
+    assert JOURNAL is not None, "these tools count their tries in the journal"
+    with open(JOURNAL, encoding="utf-8") as journal:
+        told = [json.loads(line)["message"] for line in journal]
+    same = {name: call.params.get(name) for name in ("name", "arguments")}
+    return sum(
+        message.get("method") == "tools/call" and {name: message["params"].get(name) for name in same} == same
+        for message in told
+    )
+
+
+def sign_in(call: Call, a: Json) -> Any:
+    times = sum(entry.get("name") == "sign_in" for entry in call.wire.heard)
+    if times > a.get("times", 1):
+        return f"signed in at try {times}"
+    id = f"{a.get('id', 'page')}-{times}"
+    seconds = a.get("seconds", 0.2)
+
+    def complete() -> None:
+        time.sleep(seconds)
+        call.wire.send({"method": "notifications/elicitation/complete", "params": {"elicitationId": id}})
+
+    if seconds >= 0:
+        in_thread(complete)
+    page = {"mode": "url", "elicitationId": id, "url": f"https://example.com/{id}", "message": "Sign in first."}
+    raise Failed(-32042, "This request requires more information.", {"elicitations": [page]})
+
+
 def ask_url(call: Call, a: Json) -> Json:
     url = a.get("url", "https://example.com/consent")
     params = {"mode": "url", "message": a.get("message", "Consent?"), "url": url, "elicitationId": "consent-1"}
     return call.ask("elicitation/create", params)
 
 
-Tool = Callable[[Call, Json], Any]
 TEXT, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
 READ_ONLY, IDEMPOTENT = {"readOnlyHint": True}, {"idempotentHint": True}
 
@@ -358,6 +404,10 @@ TOOLS: dict[str, tuple[Tool, Json, Json | None]] = {
     "leaves": (leaves, {"seconds": NUMBER, "message": TEXT}, None),
     "ask_watched": (ask_watched, {"message": TEXT}, None),
     "die": (die, {"seconds": NUMBER, "code": INTEGER, "message": TEXT}, None),
+    "patient_again": (at_first(gives_up), {"seconds": NUMBER, "message": TEXT}, READ_ONLY),
+    "die_again": (at_first(die), {"seconds": NUMBER, "message": TEXT}, IDEMPOTENT),
+    "leaves_again": (at_first(leaves), {"seconds": NUMBER, "message": TEXT}, READ_ONLY),
+    "sign_in": (sign_in, {"id": TEXT, "seconds": NUMBER, "times": INTEGER}, None),
     "optional_form": (
         lambda call, a: call.elicit(a.get("message", "Fill in"), OPTIONAL_FORMS[a.get("kind", "nullable")]),
         {"kind": {"type": "string", "enum": sorted(OPTIONAL_FORMS)}, "message": TEXT},
@@ -469,6 +519,8 @@ def serve(call: Call, method: str) -> None:
         return
     except Failed as failed:
         reply = {"error": {"code": failed.code, "message": str(failed)}}
+        if failed.data is not None:
+            reply["error"]["data"] = failed.data
     except Refused as refused:
         reply = {"error": refused.error}
     finally:
