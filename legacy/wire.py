@@ -60,6 +60,11 @@ def describe(line: bytes) -> str:
     return repr(printable(line, 200))
 
 
+def in_wide_characters(line: bytes) -> bool:
+    """Whether a line that cannot be read is a message, or a part of one, in UTF-16 or UTF-32."""
+    return b"\0" in line and b'"jsonrpc"' in line.replace(b"\0", b"") and b'"jsonrpc"' not in line
+
+
 def answered_id(line: bytes) -> int | None:
     """The request of ours that a line which cannot be read seems to answer."""
     if b'"jsonrpc"' not in line or b'"method"' in line:

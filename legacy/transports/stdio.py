@@ -1,8 +1,8 @@
 """A server that is a child process: JSON-RPC lines on its stdin and stdout (2025-11-25 basic/transports, stdio).
 
 The hot path is a chain of callbacks, with no task, queue or await per message: bytes from the pipe, lines, a JSON
-value, the session. What a server prints that is no message goes to the log and harms nobody. How processes are ended
-is in `legacy.transports.process`.
+value, the session. What a server prints that is no message goes to the log and harms nobody. How processes are started
+and ended is in `legacy.transports.process`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
-from collections import deque
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from shutil import which
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Final
 
 import anyio
 
@@ -23,21 +23,19 @@ from legacy.errors import CannotStart
 from legacy.framing import LineFramer
 from legacy.targets import Limits, StdioTarget
 from legacy.transports.base import Ping, Receiver
-from legacy.transports.process import Child, ending
+from legacy.transports.process import Child, ending, pipe_of, start, when_exited
+from legacy.transports.stderr import Stderr
 from legacy.transports.watchdog import Watchdog
-from legacy.wire import answered_id, decode, describe, encode, messages, printable
+from legacy.wire import answered_id, decode, describe, encode, in_wide_characters, messages
 
-_STDERR_LINE = 4096
-_STDERR_KEPT = 20
-_STDERR_RATE = 200
-"""Lines a second that reach the log."""
-_DRAIN = 0.3
-"""After the exit of the child, for what it had written before; grandchildren may hold the pipe open."""
-_EXIT_WAIT = 0.5
-"""After the end of stdout, for the exit status that says why."""
+_DRAIN: Final = 0.3
+"""After the exit of the child, for what it had written before; grandchildren may hold the pipes open."""
+_EXIT_WAIT: Final = 0.5
+"""After the end of stdin or stdout, for the exit status that says why."""
+_STDERR: Final = "standard error"
 
 
-class StdioTransport(asyncio.SubprocessProtocol):
+class StdioTransport:
     """One child process.
 
     Invariants: the process, and its process group, exist only between ``__aenter__`` and ``__aexit__``. `Receiver.lost`
@@ -55,13 +53,16 @@ class StdioTransport(asyncio.SubprocessProtocol):
         self._limits = limits
         self._log = logging.getLogger(f"mrtr.server.{name}")
         self._receiver: Receiver
-        self._stdout = LineFramer(limits.max_message)
+        self._lines = LineFramer(limits.max_message)
         self._stderr = Stderr(self._log)
         self._child: Child
-        self._watchdog = Watchdog()
+        self._watchdog = Watchdog(self._log)
         self._stdin: asyncio.WriteTransport
+        self._outputs: list[asyncio.ReadTransport] = []
         self._loop: asyncio.AbstractEventLoop
-        self._stdout_open = True
+        self._input_open = True
+        self._open: set[str] = set()
+        """Its outputs that have not ended."""
         self._exited = anyio.Event()
         self._warned = False
         self._over = False
@@ -75,22 +76,27 @@ class StdioTransport(asyncio.SubprocessProtocol):
     async def __aenter__(self) -> StdioTransport:
         self._loop = asyncio.get_running_loop()
         program = _program(self._target)
+        command = (program, *self._target.command[1:])
+        self._watchdog.start()
         try:
-            # Shielded: half-started, it would be killed without its group.
-            with anyio.CancelScope(shield=True):
-                await self._loop.subprocess_exec(
-                    lambda: self,
-                    program,
-                    *self._target.command[1:],
-                    env=dict(self._target.env),
-                    cwd=self._target.cwd,
-                    start_new_session=sys.platform != "win32",
-                )
+            process = start(command, env=self._target.env, cwd=self._target.cwd)
         except (OSError, ValueError) as error:
+            with anyio.CancelScope(shield=True):
+                await self._watchdog.dismiss(self._limits.kill_grace)
             raise CannotStart(_why(self._target, error)) from error
+        self._watchdog.watch(process.pid)
+        self._child = Child(process, self._exited)
+        when_exited(process, self._process_exited)
+        # Shielded: half-connected, it would not be ended.
         with anyio.CancelScope(shield=True):
-            await self._watchdog.start(self._child.pid, self._limits.eof_grace, self._limits.term_grace, self._log)
-        self._log.debug("started process %d", self._child.pid)
+            stdin, stdout, stderr = map(pipe_of, (process.stdin, process.stdout, process.stderr))
+            connect = self._loop.connect_read_pipe
+            self._stdin, _ = await self._loop.connect_write_pipe(lambda: _Input(self._closed_input), stdin)
+            for pipe, take, what in ((stdout, self._take, "standard output"), (stderr, self._stderr.feed, _STDERR)):
+                self._open.add(what)
+                output, _ = await connect(partial(_Output, take, partial(self._ended, what)), pipe)
+                self._outputs.append(output)
+        self._log.debug("started process %d", process.pid)
         return self
 
     async def __aexit__(
@@ -103,7 +109,11 @@ class StdioTransport(asyncio.SubprocessProtocol):
         with anyio.CancelScope(shield=True):
             await self._child.end(self._stdin, self._limits, self._log)
             await self._watchdog.dismiss(self._limits.kill_grace)
-        self._stderr.end(self._log)
+        if self._input_open:
+            self._stdin.abort()
+        for output in self._outputs:
+            output.close()
+        self._stderr.end()
 
     def send(self, message: dict[str, Any], request_id: int | None = None) -> None:
         """Write one line. A child that does not read loses its session before it takes our memory."""
@@ -132,48 +142,49 @@ class StdioTransport(asyncio.SubprocessProtocol):
     async def ready(self, ping: Ping) -> None:
         """Nothing to do: the channel has been there from the start."""
 
-    # --- asyncio.SubprocessProtocol ---
+    # --- what the process does ---
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The child runs; comes before all other callbacks."""
-        process = cast("asyncio.SubprocessTransport", transport)
-        self._child = Child(process, self._exited)
-        self._stdin = cast("asyncio.WriteTransport", process.get_pipe_transport(0))
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Bytes from stdout (1) or stderr (2)."""
-        if fd == 2:
-            self._stderr.feed(data)
-            return
+    def _take(self, data: bytes) -> None:
+        """Bytes from stdout."""
         if self._over:
             return
-        before = self._stdout.overlong
-        for line in self._stdout.feed(data):
+        before = self._lines.overlong
+        for line in self._lines.feed(data):
             self._line(line)
-        if self._stdout.overlong > before:
+        if self._lines.overlong > before:
             self._log.warning("skipped a message of more than %d bytes", self._limits.max_message)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """The child closed one of its streams, or all of them by exiting."""
-        if fd == 1:
-            self._stdout_open = False
-            for line in self._stdout.flush():
-                self._line(line)
-        if fd in (0, 1) and not self._over:
-            if self._exited.is_set() and fd == 1:
-                self._lose_by_exit()
-            elif self._timer is None:
-                stream = "output" if fd == 1 else "input"
-                self._timer = self._loop.call_later(_EXIT_WAIT, self._lose, f"closed its standard {stream}")
+    def _closed_input(self) -> None:
+        self._input_open = False
+        self._going("closed its standard input")
 
-    def process_exited(self) -> None:
-        """The child is gone; what it wrote before may still be in the pipe."""
+    def _ended(self, what: str) -> None:
+        """The child closed one of its outputs, or both by exiting."""
+        self._open.discard(what)
+        if what == _STDERR:
+            self._stderr.end()
+        else:
+            for line in self._lines.flush():
+                self._line(line)
+        if self._exited.is_set():
+            if not self._open:
+                self._lose_by_exit()
+        elif what != _STDERR:
+            self._going(f"closed its {what}")
+
+    def _going(self, what: str) -> None:
+        """It cannot be talked to any more; most likely it is exiting, and its exit status says more."""
+        if self._timer is None and not self._over:
+            self._timer = self._loop.call_later(_EXIT_WAIT, self._lose, what)
+
+    def _process_exited(self) -> None:
+        """The child is gone; what it wrote before may still be in the pipes."""
         self._exited.set()
         if self._over:
             return
         if self._timer is not None:
             self._timer.cancel()
-        if self._stdout_open:
+        if self._open:
             self._timer = self._loop.call_later(_DRAIN, self._lose_by_exit)
         else:
             self._lose_by_exit()
@@ -181,7 +192,7 @@ class StdioTransport(asyncio.SubprocessProtocol):
     # --- inside ---
 
     def _line(self, line: bytes) -> None:
-        if not line or line.isspace():
+        if self._over or not line or line.isspace():
             return
         try:
             value = decode(line)
@@ -190,11 +201,19 @@ class StdioTransport(asyncio.SubprocessProtocol):
         found = messages(value)
         for message in found:
             self._receiver.received(message)
-        if not found and (request_id := answered_id(line)) is not None:
+        if not found:
+            self._no_message(line)
+        elif isinstance(value, list) and len(found) < len(value):
+            self._stray(line)
+
+    def _no_message(self, line: bytes) -> None:
+        if in_wide_characters(line):
+            self._lose("writes UTF-16 or UTF-32 where the protocol wants UTF-8; set the encoding of its output")
+            return
+        if (request_id := answered_id(line)) is not None:
             why = f"The server {self._name!r} answered with a message that cannot be read."
             self._receiver.request_lost(request_id, why, processed=True)
-        if not found or (isinstance(value, list) and len(found) < len(value)):
-            self._stray(line)
+        self._stray(line)
 
     def _stray(self, line: bytes) -> None:
         if not self._warned:
@@ -210,57 +229,34 @@ class StdioTransport(asyncio.SubprocessProtocol):
         if self._over:
             return
         self._over = True
-        self._stderr.end(self._log)
-        last = self._stderr.last()
-        self._log.warning("%s%s", what, f"; its last lines on stderr: {last}" if last else "")
+        self._stderr.end()
+        self._log.warning("%s", what)
+        for line in self._stderr.unseen():
+            self._log.warning("its last lines on stderr: %s", line)
         self._receiver.lost(f"The server {self._name!r} {what}.")
 
 
-class Stderr:
-    """What a server says on stderr, to the log at info: line by line, cut at 4 KiB, at most 200 lines a second."""
+class _Input(asyncio.Protocol):
+    """The child's stdin: only its end is of interest."""
 
-    def __init__(self, log: logging.Logger) -> None:
-        self._log = log
-        self._framer = LineFramer(_STDERR_LINE, keep_head=True)
-        self._kept: deque[str] = deque(maxlen=_STDERR_KEPT)
-        self._second = 0
-        self._in_second = 0
-        self._left_out = 0
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
 
-    def feed(self, data: bytes) -> None:
-        """Bytes as they come."""
-        for line in self._framer.feed(data):
-            self._say(line)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended()
 
-    def end(self, log: logging.Logger) -> None:
-        """No more is expected."""
-        for line in self._framer.flush():
-            self._say(line)
-        self._tell_left_out()
 
-    def last(self) -> str:
-        """The last lines, as one."""
-        return " | ".join(self._kept)
+class _Output(asyncio.Protocol):
+    """The child's stdout or stderr."""
 
-    def _say(self, line: bytes) -> None:
-        text = printable(line, _STDERR_LINE)
-        if not text.strip():
-            return
-        self._kept.append(text)
-        second = int(asyncio.get_running_loop().time())
-        if second != self._second:
-            self._tell_left_out()
-            self._second, self._in_second = second, 0
-        self._in_second += 1
-        if self._in_second > _STDERR_RATE:
-            self._left_out += 1
-        else:
-            self._log.info("stderr: %s", text)
+    __slots__ = ("_ended", "data_received")
 
-    def _tell_left_out(self) -> None:
-        if self._left_out:
-            self._log.info("stderr: %d more lines in one second, not shown", self._left_out)
-            self._left_out = 0
+    def __init__(self, take: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+        self.data_received = take  # type: ignore[method-assign, assignment]  # no call in between
+        self._ended = ended
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended()
 
 
 def _program(target: StdioTarget) -> str:

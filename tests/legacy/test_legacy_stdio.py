@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import textwrap
 import time
-from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -16,47 +14,10 @@ import pytest
 from legacy.errors import CannotStart
 from legacy.messages import Failure, Lost, Result
 from legacy.targets import StdioTarget
+from tests.legacy.scripted import group_is_gone, server
 from tests.legacy.support import Ears, connected, eventually, start
 
 pytestmark = pytest.mark.anyio
-
-PRELUDE = """
-import json, os, sys, time, signal, subprocess
-def put(text): sys.stdout.write(text); sys.stdout.flush()
-def say(**m): put(json.dumps({"jsonrpc": "2.0", **m}) + chr(10))
-def hear():
-    line = sys.stdin.readline()
-    if not line: sys.exit(0)
-    return json.loads(line)
-def hello(version="2025-11-25"):
-    return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
-def welcome(version="2025-11-25"):
-    m = hear()
-    assert m["method"] == "initialize", m
-    say(id=m["id"], result=hello(version))
-    assert hear()["method"] == "notifications/initialized"
-"""
-
-
-def server(body: str) -> StdioTarget:
-    """A server in plain Python."""
-    return StdioTarget((sys.executable, "-u", "-c", PRELUDE + textwrap.dedent(body)), env=dict(os.environ))
-
-
-def group_is_gone(pid: int) -> bool:
-    """Whether nothing is left of a process group (a zombie that nobody reaps here does not count)."""
-    try:
-        os.killpg(pid, 0)
-    except ProcessLookupError:
-        return True
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[2]) == pid and fields[0] != "Z":
-            return False
-    return True
 
 
 async def test_a_call_is_answered_and_the_process_ends_with_its_input() -> None:
@@ -188,59 +149,6 @@ async def test_a_clean_exit_and_a_signal_are_told_apart() -> None:
         assert words in ears.losses[0]
 
 
-async def test_a_server_that_ignores_everything_is_killed_with_its_children() -> None:
-    target = server("""
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        welcome()
-        m = hear()
-        child = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
-        subprocess.Popen([sys.executable, "-c", child])
-        time.sleep(0.3)
-        say(id=m["id"], result={"pid": os.getpid()})
-        while True: time.sleep(60)
-    """)
-    async with connected(target) as session:
-        reply = await session.request("tools/call", timeout=5)
-        assert isinstance(reply, Result)
-        began = time.monotonic()
-    assert time.monotonic() - began < 2
-    assert group_is_gone(reply.value["pid"])
-
-
-async def test_a_grandchild_left_behind_is_ended_too() -> None:
-    ears = Ears()
-    target = server("""
-        welcome()
-        m = hear()
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-        say(id=m["id"], result={"pid": os.getpid()})
-        hear()
-        os._exit(0)
-    """)
-    async with connected(target, ears) as session:
-        reply = await session.request("tools/call", timeout=5)
-        assert isinstance(reply, Result)
-        session.notify("notifications/die")
-        await eventually(lambda: ears.losses)
-    assert group_is_gone(reply.value["pid"])
-
-
-async def test_cancelling_the_owner_ends_the_process() -> None:
-    pid = 0
-    with anyio.CancelScope() as scope:
-        async with connected(
-            server('welcome(); m = hear(); say(id=m["id"], result={"pid": os.getpid()}); time.sleep(60)')
-        ) as session:
-            reply = await session.request("tools/call", timeout=5)
-            assert isinstance(reply, Result)
-            pid = reply.value["pid"]
-            _, replies = start(session, "tools/call")
-            scope.cancel()
-            await anyio.sleep(10)
-    assert group_is_gone(pid)
-    assert isinstance(replies[0], Lost)
-
-
 async def test_a_server_that_stops_reading_loses_its_session_not_our_memory() -> None:
     ears = Ears()
     async with connected(server("welcome(); time.sleep(60)"), ears, max_unsent=1_000_000) as session:
@@ -320,46 +228,3 @@ async def test_half_an_emoji_and_broken_utf_8_still_arrive() -> None:
     async with connected(target) as session:
         assert await session.request("tools/call", timeout=5) == Result({"text": "?"})
         assert await session.request("tools/call", timeout=5) == Result({"text": "\ufffd"})
-
-
-async def test_cancelling_a_start_ends_the_process(tmp_path: Path) -> None:
-    note = tmp_path / "pid"
-    with anyio.move_on_after(0.7):
-        async with connected(server(f"open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)")):
-            pass
-    assert group_is_gone(int(note.read_text()))
-
-
-BRIDGE = """
-import os, sys, anyio
-from legacy.targets import StdioTarget
-from tests.legacy.support import connected
-async def main():
-    target = StdioTarget((sys.executable, "-c", sys.argv[1]), env=dict(os.environ))
-    async with connected(target, eof_grace=1, term_grace=1) as s:
-        reply = await s.request("tools/call", timeout=5)
-        print(reply.value["pid"], flush=True)
-        await anyio.sleep(60)
-anyio.run(main)
-"""
-
-
-async def test_when_the_bridge_is_killed_the_server_is_ended_too() -> None:
-    body = """
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        welcome()
-        m = hear()
-        say(id=m["id"], result={"pid": os.getpid()})
-        time.sleep(60)
-    """
-    bridge = await anyio.open_process(
-        [sys.executable, "-c", BRIDGE, PRELUDE + textwrap.dedent(body)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stderr=None,
-    )
-    assert bridge.stdout is not None
-    pid = int(await bridge.stdout.receive())
-    bridge.kill()
-    await bridge.aclose()
-    assert not group_is_gone(pid)
-    await eventually(lambda: group_is_gone(pid), 10)
