@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ from tests.peers.talking import (
     node_server,
     server_process,
 )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Three transports behind two faces for two clients take long: HTTP+SSE behind stdio is for the full run."""
+    for item in items:
+        chosen = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if (chosen.get("everything"), chosen.get("face")) == ("sse server", "stdio"):
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.fixture(scope="session", params=[PYTHON, TYPESCRIPT])
@@ -35,11 +45,23 @@ def face(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def everything_url() -> Iterator[str]:
     """server-everything on Streamable HTTP."""
+    with everything_at("streamableHttp", r"listening on port") as port:
+        yield f"http://127.0.0.1:{port}/mcp"
+
+
+@pytest.fixture(scope="session")
+def everything_sse_url() -> Iterator[str]:
+    """server-everything on HTTP+SSE."""
+    with everything_at("sse", r"running on port") as port:
+        yield f"http://127.0.0.1:{port}/sse"
+
+
+@contextmanager
+def everything_at(mode: str, ready: str) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    command = node_server("server-everything", "streamableHttp")
-    with server_process(command, r"listening on port", env={"PORT": str(port)}):
-        yield f"http://127.0.0.1:{port}/mcp"
+    with server_process(node_server("server-everything", mode), ready, env={"PORT": str(port)}):
+        yield port
 
 
 @pytest.fixture(scope="session")
@@ -49,21 +71,28 @@ def everything_over_http(everything_url: str) -> Iterator[Http]:
 
 
 @pytest.fixture(scope="session")
+def everything_over_sse(everything_sse_url: str) -> Iterator[Http]:
+    with bridge_serving("--url", everything_sse_url) as target:
+        yield target
+
+
+@pytest.fixture(scope="session")
 def everything_over_stdio() -> Iterator[Http]:
     with bridge_serving("--", *node_server("server-everything")) as target:
         yield target
 
 
-@pytest.fixture(scope="session", params=["stdio server", "http server"])
+@pytest.fixture(scope="session", params=["stdio server", "http server", "sse server"])
 def everything(request: pytest.FixtureRequest, face: str) -> Stdio | Http:
-    """server-everything, on either transport, behind either face of the bridge."""
-    over_http = request.param == "http server"
+    """server-everything, on each transport, behind either face of the bridge."""
+    server = request.param.removesuffix(" server")
     if face == "http":
-        target: Http = request.getfixturevalue("everything_over_http" if over_http else "everything_over_stdio")
+        target: Http = request.getfixturevalue(f"everything_over_{server}")
         return target
-    if over_http:
-        return Stdio(bridge("stdio", "--url", request.getfixturevalue("everything_url")))
-    return Stdio(bridge("stdio", "--", *node_server("server-everything")))
+    if server == "stdio":
+        return Stdio(bridge("stdio", "--", *node_server("server-everything")))
+    url = request.getfixturevalue("everything_url" if server == "http" else "everything_sse_url")
+    return Stdio(bridge("stdio", "--url", url))
 
 
 @pytest.fixture(scope="session")
