@@ -46,6 +46,10 @@ answer for it, because answers go by the ask's own id.
 Ghosts: a cancelled run counts as there until the server answers it, or for twice the longest that its tool ever ran,
 within bounds; then it is forgotten (8).
 
+Where several principals share the sessions (`shared`), evidence that would do between two calls of one is not enough
+between two of them. Nothing is inferred. An ask is refused if a call of another that may ask was a candidate and has
+ended since: some servers end a call that has asked without waiting for the answer. And ghosts last as long as they may.
+
 Servers that read answers inline (`one_call`) have one run on a session at a time, of whatever kind, until it is
 answered: such a session is no use while a ghost lives, and is ended when the ghost has outlived its time.
 
@@ -117,6 +121,7 @@ class Attribution:
         *,
         max_sessions: int = 4,
         strict: bool = False,
+        shared: bool = False,
         one_call: bool = False,
         settle: float = 0.1,
         settle_max: float = 2.0,
@@ -145,6 +150,7 @@ class Attribution:
             self._timers,
             self.counters,
             strict=strict,
+            shared=shared,
             settle=settle,
             settle_max=settle_max,
             ghost_min=ghost_min,

@@ -96,7 +96,13 @@ class LiveCall:
         self._workspace = workspace
         """Set: where the call runs is known when its client has said what its roots are."""
         self._task: TaskRun | None = None
-        self.run = Run(self, tool, may_be_asked=group.profile.asks_anything, carries_roots=profile.roots)
+        self.run = Run(
+            self,
+            tool,
+            may_be_asked=group.profile.asks_anything,
+            carries_roots=profile.roots,
+            owner=request.principal,
+        )
         knowledge = group.attribution.knowledge
         self.call = Call(
             request.method,

@@ -75,8 +75,10 @@ class Run(rules.Run):
 
     __slots__ = ("earlier_ids", "errand", "request_id", "session", "task_id")
 
-    def __init__(self, errand: Errand, tool: str | None, *, may_be_asked: bool, carries_roots: bool) -> None:
-        super().__init__(tool, may_be_asked=may_be_asked, carries_roots=carries_roots)
+    def __init__(
+        self, errand: Errand, tool: str | None, *, may_be_asked: bool, carries_roots: bool, owner: str
+    ) -> None:
+        super().__init__(tool, may_be_asked=may_be_asked, carries_roots=carries_roots, owner=owner)
         self.errand = errand
         self.session: Session | None = None
         self.request_id = 0
@@ -86,7 +88,13 @@ class Run(rules.Run):
 
     def again(self) -> Run:
         """A fresh run of the same errand, for a request that was refused unprocessed."""
-        return Run(self.errand, self.tool, may_be_asked=self.may_be_asked, carries_roots=self.carries_roots)
+        return Run(
+            self.errand,
+            self.tool,
+            may_be_asked=self.may_be_asked,
+            carries_roots=self.carries_roots,
+            owner=self.owner,
+        )
 
 
 class Channel(rules.Channel):

@@ -72,6 +72,7 @@ class Group:
             knowledge,
             max_sessions=max_sessions,
             strict=server.strict,
+            shared=server.shared_session,
             one_call=server.limits.one_call is not None,
         )
         self.roots = Roots(server.limits.roots_age)
@@ -199,6 +200,10 @@ class Group:
     def lost(self, session: Session) -> None:
         """A session ended that was not closed here."""
         self._lost(self, session)
+        self._over(session)
+
+    def _over(self, session: Session) -> None:
+        """Nothing comes from or goes to the session any more."""
         self.start_up.lost(session)
         for ask in [ask for ask, on in self._asked_on.items() if on is session]:
             ask.open = False
@@ -323,9 +328,7 @@ class Group:
                 run.errand.taken_back(ask)
             case rules.EndSession(channel=Channel(session=session)):
                 log.warning("session %s is ended: its server does not stop a call that was given up", session.name)
-                self.retire(session)
-                for run in self._runs.on(session):
-                    self._runs.remove(run)
+                self._over(session)
                 self._spawn(session.close)
             case rules.Forgotten(run=Run() as run):
                 if run.session is not None:

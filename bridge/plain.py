@@ -26,7 +26,8 @@ class PlainRequest:
     ) -> None:
         self.client_name = client_name(leg.request) if leg is not None else None
         self.trace_id = trace_id(leg.request.params.get("_meta")) if leg is not None else None
-        self.run = Run(self, None, may_be_asked=False, carries_roots=False)
+        owner = leg.request.principal if leg is not None else ""
+        self.run = Run(self, None, may_be_asked=False, carries_roots=False, owner=owner)
         self._leg = leg
         """Where its notifications go; None: the request is on the bridge's own account."""
         self._method = method

@@ -45,6 +45,7 @@ class Run:
         "channel",
         "due",
         "may_be_asked",
+        "owner",
         "paused",
         "sent_at",
         "since",
@@ -55,12 +56,14 @@ class Run:
         "turn",
     )
 
-    def __init__(self, tool: str | None, *, may_be_asked: bool, carries_roots: bool) -> None:
+    def __init__(self, tool: str | None, *, may_be_asked: bool, carries_roots: bool, owner: str = "") -> None:
         self.tool = tool
         """Its key in `Knowledge`; None for a plain request (list, completion, ...), which can carry no ask."""
         self.may_be_asked = may_be_asked
         """Whether its client declared anything that can be asked."""
         self.carries_roots = carries_roots
+        self.owner = owner
+        """Whose it is, where several principals share the sessions."""
         self.state = WAITING
         self.channel: Channel | None = None
         self.turn = False

@@ -39,7 +39,10 @@ class Verdict(Enum):
 class Asked:
     """An open ask and what is known of whose it is."""
 
-    __slots__ = ("ask", "at", "candidates", "channel", "due", "inferred", "label", "overlap", "roots", "run", "verdict")
+    __slots__ = (
+        *("ask", "at", "candidates", "channel", "due", "inferred", "label", "left", "overlap", "roots", "run"),
+        "verdict",
+    )
 
     def __init__(self, ask: Ask, channel: Channel, at: float, label: Run | None, *, roots: bool) -> None:
         self.ask = ask
@@ -50,6 +53,8 @@ class Asked:
         self.roots = roots
         self.candidates: dict[Run, None] = {}
         """Who can have asked it."""
+        self.left: set[str] = set()
+        """Owners of runs that could, may ask, and have ended since."""
         self.verdict = Verdict.PENDING
         self.run: Run | None = None
         """Whom it was given to."""
@@ -77,6 +82,7 @@ class Verdicts:
         "_last_roots",
         "_settle",
         "_settle_max",
+        "_shared",
         "_strict",
         "_timers",
         "asks",
@@ -90,6 +96,7 @@ class Verdicts:
         counters: Counters,
         *,
         strict: bool,
+        shared: bool,
         settle: float,
         settle_max: float,
         ghost_min: float,
@@ -99,7 +106,8 @@ class Verdicts:
         self._knowledge = knowledge
         self._timers = timers
         self._counters = counters
-        self._strict = strict
+        self._strict = strict or shared
+        self._shared = shared
         self._settle = settle
         self._settle_max = settle_max
         self._ghost_min = ghost_min
@@ -152,6 +160,8 @@ class Verdicts:
                 if run not in doubt.candidates:
                     continue
                 del doubt.candidates[run]
+                if run.may_be_asked and run.tool is not None and self._knowledge.may_ask(run.tool):
+                    doubt.left.add(run.owner)
                 if doubt.verdict is Verdict.PENDING:
                     self.judge(doubt, now, commands)
                 elif not doubt.inferred and not doubt.candidates:
@@ -186,6 +196,8 @@ class Verdicts:
         if not tools:
             return self._refuse(asked, "Only requests are open that cannot be asked about.", commands)
         if len(candidates) == 1:
+            if self._shared and not asked.left <= {tools[0].owner}:
+                return self._refuse(asked, "A call of another client can have asked it, and has ended.", commands)
             self._haunted_by(tools, now)
             return self._give(asked, tools[0], commands, inferred=False)
         settled = now >= asked.at + self._settle
@@ -297,6 +309,8 @@ class Verdicts:
     # -- ghosts, rule 8 -----------------------------------------------------------------------------------------------
 
     def ghost_life(self, run: Run) -> float:
+        if self._shared:
+            return self._ghost_max
         longest = self._knowledge.longest_run(run.tool) if run.tool is not None else None
         if longest is None:
             return self._ghost_unknown

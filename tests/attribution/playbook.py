@@ -94,12 +94,15 @@ class Play:
         sessions: int = 1,
         max_sessions: int = 4,
         strict: bool = False,
+        shared: bool = False,
         one_call: bool = False,
         hints: dict[str, Hint] | None = None,
     ) -> None:
         self.now = 100.0
         self.knowledge = Knowledge(hints)
-        self.rules = rules.Attribution(self.knowledge, max_sessions=max_sessions, strict=strict, one_call=one_call)
+        self.rules = rules.Attribution(
+            self.knowledge, max_sessions=max_sessions, strict=strict, shared=shared, one_call=one_call
+        )
         self.runs: dict[str, rules.Run] = {}
         self.asks_by_name: dict[str, Ask] = {}
         self.channels: dict[int, rules.Channel] = {}
@@ -130,9 +133,16 @@ class Play:
         return self._then(self.rules.session_failed(self.now))
 
     def place(
-        self, name: str, tool: str | None = "tool", *, may_be_asked: bool = True, carries_roots: bool = True
+        self,
+        name: str,
+        tool: str | None = "tool",
+        *,
+        may_be_asked: bool = True,
+        carries_roots: bool = True,
+        owner: str = "",
     ) -> Then:
-        run = self.runs[name] = rules.Run(tool, may_be_asked=may_be_asked, carries_roots=carries_roots)
+        run = rules.Run(tool, may_be_asked=may_be_asked, carries_roots=carries_roots, owner=owner)
+        self.runs[name] = run
         return self._then(self.rules.place(run, self.now))
 
     def lists(self, name: str) -> Then:
