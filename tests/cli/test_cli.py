@@ -160,6 +160,13 @@ def test_loopback_needs_no_names(started: Started, host: str) -> None:
     assert cli.main(["serve", "--host", host, "--", PYTHON]) == 0
 
 
+@pytest.mark.parametrize("said", ["auto", "streamable-http", "http-sse"])
+def test_what_is_spoken_at_the_url_can_be_said(started: Started, said: str) -> None:
+    assert cli.main(["stdio", "--url", "http://x/sse", *(["--transport", said] if said != "auto" else [])]) == 0
+    server = started.calls[0][0]
+    assert (server.target.url, server.target.transport) == ("http://x/sse", said)
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -178,6 +185,8 @@ def test_loopback_needs_no_names(started: Started, host: str) -> None:
         ("stdio --env A=1 --url http://x", "belong to a command"),
         ("stdio --cwd . --url http://x", "belong to a command"),
         ("stdio --header X:1 -- cat", "belongs to --url"),
+        ("stdio --transport http-sse -- cat", "--transport belongs to --url"),
+        ("stdio --transport websocket --url http://x", "--transport"),
         ("stdio --header-command x -- cat", "--header-command belongs to --url"),
         ("stdio --header-command= --url http://localhost/mcp", "--header-command takes a command"),
         ("stdio --header X --url http://x", "takes a name and a value"),
