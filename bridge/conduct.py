@@ -222,7 +222,8 @@ class LiveCall:
 
     def _new_run(self) -> Run:
         asked = self.group.profile.asks_anything
-        return Run(self, self._plan.key, may_be_asked=asked, carries_roots=self.call.profile.roots)
+        roots = self.call.profile.roots
+        return Run(self, self._plan.key, may_be_asked=asked, carries_roots=roots, owner=self.principal)
 
     async def _run_again(self) -> None:
         """The next attempt, wherever this client's calls run by now."""

@@ -115,6 +115,14 @@ class Group:
         """Where calls go that need no other; the oldest session that is alive."""
         return next(iter(self.channels), None)
 
+    def reachable(self) -> list[Session]:
+        """The sessions that can be told something now: with ``one_call``, those that have no call open."""
+        return [
+            session
+            for session, channel in self.channels.items()
+            if not channel.open or self.server.limits.one_call is None
+        ]
+
     @property
     def failure(self) -> ProtocolError | None:
         """Why the last start failed, if it did."""

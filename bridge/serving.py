@@ -244,7 +244,7 @@ class Bridge:
     async def _set_level(self, request: Request, group: Group) -> None:
         if request.log_level is not None and "logging" in group.capabilities:
             self.pool.deprecations.used(Feature.LOGGING, client_name(request))
-            await group.log_level.want(request.log_level, group.channels)
+            await group.log_level.want(request.log_level, group.reachable())
 
     def _group(self, request: Request) -> Group:
         return self.pool.group(request.principal, self._profile(request))

@@ -101,9 +101,7 @@ class StartUp:
         tell, self._roots.tell = self._roots.tell, False
         with anyio.move_on_after(BARRIER):
             async with anyio.create_task_group() as each:
-                for session, channel in self._group.channels.items():
-                    if channel.open and self._group.server.limits.one_call is not None:
-                        continue  # it hears nothing before its call is over
+                for session in self._group.reachable():
                     each.start_soon(self._settle_roots, session, tell)
 
     async def _settle_roots(self, session: Session, tell: bool) -> None:

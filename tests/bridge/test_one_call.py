@@ -88,14 +88,21 @@ async def test_with_one_session_they_wait_until_the_call_is_over(inline: Inline)
     assert not inline.broken()
 
 
-async def test_notifications_wait_too_and_a_log_level_is_told_afterwards(inline: Inline) -> None:
-    async with inline.bridged(max_sessions=1) as bridge:
+async def test_a_log_level_is_told_to_no_session_that_has_a_call_open(inline: Inline) -> None:
+    async with inline.bridged() as bridge:
         client = Client(bridge)
         asked = await client.call("ask")
-        only_group(bridge).log_at("debug")
-        assert "logging/setLevel" not in inline.order()
+        await client.send("tools/list", log_level="debug")
+        [busy, _] = inline.pids()
+
+        def told() -> bool:
+            heard = [entry["message"].get("method") for entry in inline.entries() if entry["pid"] == busy]
+            return "logging/setLevel" in heard
+
+        assert not told()
         await client.retry("ask", asked["requestState"], {"elicit-1": named("Ada")})
-        await until(lambda: "logging/setLevel" in inline.order())
+        await client.send("tools/list", log_level="debug")
+        assert told()
     assert not inline.broken()
 
 
