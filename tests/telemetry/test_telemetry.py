@@ -82,7 +82,9 @@ def test_an_extra_cannot_pose_as_the_record() -> None:
     assert json.loads(logged("json", "true", level="info", logger="forged"))["logger"] == "mrtr.call"
 
 
-@pytest.mark.parametrize("bad", ["\n", "\r", "\x1b[2J", "\x9b", "\x00", "\u202e", "\u2028", "\ud800", "\x7f"])
+@pytest.mark.parametrize(
+    "bad", ["\n", "\r", "\x1b[2J", "\x9b", "\x00", "\u202e", "\u2028", "\ud800", "\x7f"], ids=ascii
+)
 def test_peers_cannot_forge_lines_or_steer_terminals(bad: str) -> None:
     text = logged("text", "Client %s came.", f"a{bad}b", tool=f"x{bad}y")
     assert text.count("\n") == 1
