@@ -18,7 +18,7 @@ import anyio
 import httpx
 from anyio.abc import TaskStatus
 
-from legacy.errors import CannotStart, NoHttpSse
+from legacy.errors import CannotStart, NoHttpSse, OneSessionOnly
 from legacy.handshake import handshake
 from legacy.probe import Found
 from legacy.session import Listener, Session
@@ -73,7 +73,8 @@ async def run_session(
             found.transport = None
             refusal = CannotStart(f"{refusal} {error}") if refusal is not None else error
         except CannotStart as error:
-            found.transport = None
+            if not isinstance(error, OneSessionOnly):
+                found.transport = None
             if not isinstance(transport, StreamableHttpTransport) or not transport.perhaps_http_sse(error):
                 raise
             refusal = error
@@ -83,7 +84,7 @@ async def run_session(
 
 def _candidates(target: Target, name: str, limits: Limits, found: Found) -> Iterator[Transport]:
     """The transports to try one after the other, not yet entered; a refused ``initialize`` leads to the next
-    (2025-03-26 basic/transports, Backwards Compatibility)."""
+    (2025-03-26 basic/transports, Backwards Compatibility), and so does a GET where HTTP+SSE was once."""
     if isinstance(target, StdioTarget):
         stdio = StdioTransport(target, name, limits)
         yield OneCall(stdio) if target.one_call else stdio
@@ -94,11 +95,13 @@ def _candidates(target: Target, name: str, limits: Limits, found: Found) -> Iter
     url = httpx.URL(target.url)
     if url.scheme not in ("http", "https") or not url.host:
         raise CannotStart(f"{target.url!r} is no URL of a server; it has to begin with http:// or https://.")
-    kind = found.transport if target.transport == "auto" else target.transport
-    if kind != HttpSseTransport.kind:
-        yield StreamableHttpTransport(target, name, limits)
-    if kind != StreamableHttpTransport.kind:
-        yield HttpSseTransport(target, name, limits)
+    order: list[type[StreamableHttpTransport] | type[HttpSseTransport]] = [StreamableHttpTransport, HttpSseTransport]
+    if target.transport != "auto":
+        order = [kind for kind in order if kind.kind == target.transport]
+    elif found.transport == HttpSseTransport.kind:
+        order.reverse()
+    for kind in order:
+        yield kind(target, name, limits)
 
 
 async def own_session(

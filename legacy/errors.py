@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from legacy.messages import Refusal
+
 
 class LegacyError(Exception):
     """Base of this package's errors; the message is a sentence for the person who runs the bridge."""
@@ -25,6 +27,17 @@ class OneSessionOnly(CannotStart):
     def __init__(self, message: str, *, certain: bool = True) -> None:
         super().__init__(message)
         self.certain = certain
+
+
+def cannot_start(reason: str, refusal: Refusal | None) -> CannotStart:
+    """The error for a refused start, by what the refusal means."""
+    match refusal:
+        case Refusal.ONE_SESSION:
+            return OneSessionOnly(f"{reason} It can have one session only, and somebody has it.")
+        case Refusal.PERHAPS_ONE_SESSION:
+            return OneSessionOnly(reason, certain=False)
+        case None:
+            return CannotStart(reason)
 
 
 class ModernServer(CannotStart):

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from legacy import probe
-from legacy.errors import CannotStart, ModernServer, OneSessionOnly, SessionClosed
+from legacy.errors import CannotStart, ModernServer, SessionClosed, cannot_start
 from legacy.messages import Failure, Lost, Refusal, Reply, Result
 from legacy.replies import says_one_session
 from legacy.session import Session
@@ -48,9 +48,9 @@ async def handshake(
                 if version is None:
                     await _tell_modern(session, transport, code, data, client_info)
                     said = f"The server {session.name!r} refused to initialize: {printable(message, 500)} ({code})."
-                    raise _refused(said, _meant_by(code, message))
+                    raise cannot_start(said, _meant_by(code, message))
             case Lost(reason, refusal=refusal):
-                raise _refused(reason, refusal)
+                raise cannot_start(reason, refusal)
 
 
 async def _tell_modern(
@@ -97,16 +97,6 @@ def _meant_by(code: int, message: str) -> Refusal | None:
     if says_one_session(message):
         return Refusal.ONE_SESSION
     return Refusal.PERHAPS_ONE_SESSION if code in _SOMETHING_FAILED else None
-
-
-def _refused(reason: str, refusal: Refusal | None) -> CannotStart:
-    match refusal:
-        case Refusal.ONE_SESSION:
-            return OneSessionOnly(f"{reason} It can have one session only, and somebody has it.")
-        case Refusal.PERHAPS_ONE_SESSION:
-            return OneSessionOnly(reason, certain=False)
-        case None:
-            return CannotStart(reason)
 
 
 async def _accept(session: Session, transport: Transport, value: dict[str, Any]) -> None:

@@ -81,6 +81,8 @@ class Limits:
     connect: float = 10.0
     endpoint_wait: float = 10.0
     """From the GET of HTTP+SSE to its ``endpoint`` event."""
+    stream_silence: float = 25.0
+    """After this long without a word on the stream of HTTP+SSE the server is pinged; proxies cut it after 60."""
     get_wait: float = 3.0
     """How long the answer to the GET may hold up the start of the session."""
     ping_wait: float = 5.0

@@ -21,7 +21,7 @@ import httpx
 from anyio.abc import TaskGroup
 
 from legacy import probe
-from legacy.errors import CannotStart, NoHttpSse, Unsent
+from legacy.errors import CannotStart, NoHttpSse, Unsent, cannot_start
 from legacy.framing import Event, EventDecoder
 from legacy.replies import as_int
 from legacy.targets import HttpTarget, Limits
@@ -78,6 +78,7 @@ class HttpSseTransport:
         self._open = False
         self._failure: CannotStart | None = None
         self._negotiated = False
+        self._heard_at = 0.0
         self._context = self._running()
 
     @property
@@ -150,8 +151,19 @@ class HttpSseTransport:
         self._messages.version = version
 
     async def ready(self, ping: Ping) -> None:
-        """Once ``initialized`` was taken: the stream is open already."""
+        """Once ``initialized`` was taken: the stream is open already. From now on it is kept from being cut for its
+        silence, since a session that a person's answer is awaited on would end with it."""
         await self._pushes.flushed(self._limits.post_wait)
+        self._tasks.start_soon(self._keep_alive, ping)
+
+    async def _keep_alive(self, ping: Ping) -> None:
+        while self._open:
+            quiet = anyio.current_time() - self._heard_at
+            if quiet < self._limits.stream_silence:
+                await anyio.sleep(self._limits.stream_silence - quiet)
+            elif not await ping(self._limits.stream_silence):
+                self._log.debug("a ping was not answered")
+                self._heard_at = anyio.current_time()
 
     # --- the stream ---
 
@@ -165,7 +177,7 @@ class HttpSseTransport:
                     await self._read(response)
                     end = "was closed by the server"
                 else:
-                    self._failure = self._no_stream(response)
+                    self._failure = await self._no_stream(response)
         except (httpx.RequestError, Unsent) as error:
             self._log.debug("the event stream broke: %s", type(error).__name__)
             if isinstance(error, UNCONNECTED):
@@ -191,6 +203,7 @@ class HttpSseTransport:
     async def _read(self, response: httpx.Response) -> None:
         decoder = EventDecoder(self._limits.max_message)
         async for chunk in response.aiter_bytes():
+            self._heard_at = anyio.current_time()
             dropped = decoder.overlong
             for event in decoder.feed(chunk):
                 self._event(event)
@@ -242,13 +255,13 @@ class HttpSseTransport:
             if answered is not None and (scope := self._posts.get(answered)) is not None:
                 scope.deadline = anyio.current_time() + self._limits.linger  # its acknowledgement matters no more
 
-    def _no_stream(self, response: httpx.Response) -> CannotStart:
-        what = (
-            f"answered GET with HTTP {status_line(response)}{advice(response.status_code, 'GET')}"
-            if not response.is_success
-            else f"answered GET with {media_type(response) or 'no media type'} instead of an event stream"
-        )
-        return NoHttpSse(f"The server {self._name!r} at {shown(self._stream.url)} {what}.")
+    async def _no_stream(self, response: httpx.Response) -> CannotStart:
+        said = f"The server {self._name!r} at {shown(self._stream.url)} answered GET with"
+        if response.is_success:
+            return NoHttpSse(f"{said} {media_type(response) or 'no media type'} instead of an event stream.")
+        said += f" HTTP {status_line(response)}{advice(response.status_code, 'GET')}."
+        refusal = one_session(response.status_code, await self._stream.body(response))
+        return NoHttpSse(said) if refusal is None else cannot_start(said, refusal)
 
     # --- requests ---
 

@@ -127,11 +127,11 @@ async def test_with_a_shared_session_a_second_principal_is_not() -> None:
 # -- found out --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["transport", "shown", "hidden"])
+@pytest.fixture(params=["transport", "shown", "hidden", "sse"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     env = {"MRTR_TEST_NODE_MODULES": str(node_modules())}
     with server_process([node(), str(ONE_SESSION_SERVER), request.param], r"listening on port (\d+)", env=env) as match:
-        yield f"http://127.0.0.1:{match[1]}/mcp"
+        yield f"http://127.0.0.1:{match[1]}/{'sse' if request.param == 'sse' else 'mcp'}"
 
 
 async def test_it_is_found_out_when_a_second_session_is_refused(url: str, caplog: pytest.LogCaptureFixture) -> None:

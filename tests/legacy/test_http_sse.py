@@ -451,3 +451,60 @@ async def test_the_version_goes_with_messages_once_it_is_negotiated() -> None:
     stream, first, *others = server.seen
     assert "mcp-protocol-version" not in {**stream.headers, **first.headers}
     assert {x.headers["mcp-protocol-version"] for x in others} == {"2025-06-18"}
+
+
+async def test_a_silent_stream_is_kept_from_being_cut_by_pings() -> None:
+    server, ears = SseServer(), Ears()
+    async with here(server), connected(sse(server), ears, stream_silence=0.1) as session:
+        await eventually(lambda: len([x for x in server.seen if x.method == "ping"]) >= 2)
+        server.on_ping = server.not_allowed  # a server that cannot take one is left in peace
+        await eventually(lambda: len([x for x in server.seen if x.method == "ping"]) >= 4)
+        assert not session.closed
+        assert not ears.notifications
+
+
+async def test_a_stream_that_says_something_is_not_pinged() -> None:
+    server = SseServer()
+    async with here(server), connected(sse(server), stream_silence=0.3):
+        for _ in range(10):
+            await server.raw(": still here\n\n")
+            await anyio.sleep(0.05)
+        assert "ping" not in [x.method for x in server.seen]
+
+
+async def test_cookies_of_the_stream_go_with_its_messages() -> None:
+    """A balancer in front of several servers tells by them which one has the stream."""
+    server = SseServer()
+
+    async def get(x: Exchange) -> None:
+        await x._start(200, {"content-type": "text/event-stream", "set-cookie": "node=7; Path=/; HttpOnly"})
+        server.streams.append(x)
+        await server.raw("event: endpoint\ndata: /messages\n\n", x)
+        await server.hold(x)
+
+    server.on_get = get
+    async with here(server), connected(sse(server)) as session:
+        await session.request("tools/list", timeout=5)
+        assert {x.headers.get("cookie") for x in server.verbs("POST")} == {"node=7"}
+
+
+@pytest.mark.parametrize(("location", "fine"), [("/messages/?session=1", True), ("http://example.org/messages", False)])
+async def test_a_message_follows_a_redirect_within_the_origin_only(location: str, fine: bool) -> None:
+    server = SseServer()
+
+    async def call(x: Exchange) -> None:
+        if x.path == "/messages":
+            await x.answer(307, location=location)
+        else:
+            await server.answered(x)
+
+    server.on_call = call
+    async with here(server), connected(sse(server)) as session:
+        reply = await session.request("tools/list", timeout=5)
+        if fine:
+            assert reply == Result({})
+            assert server.seen[-1].path == "/messages/"
+        else:
+            assert isinstance(reply, Lost)
+            assert not reply.processed
+            assert "redirects to another origin" in reply.reason

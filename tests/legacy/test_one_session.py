@@ -31,11 +31,11 @@ async def refused(target: HttpTarget) -> CannotStart:
     return found
 
 
-@pytest.mark.parametrize(("mode", "certain"), [("transport", True), ("shown", True), ("hidden", False)])
+@pytest.mark.parametrize(("mode", "certain"), [("transport", True), ("shown", True), ("hidden", False), ("sse", True)])
 async def test_a_second_session_that_the_server_cannot_have_is_recognised(mode: str, certain: bool) -> None:
     env = {"MRTR_TEST_NODE_MODULES": str(node_modules())}
     with server_process([node(), str(SERVER), mode], r"listening on port (\d+)", env=env) as match:
-        target = HttpTarget(f"http://127.0.0.1:{match[1]}/mcp")
+        target = HttpTarget(f"http://127.0.0.1:{match[1]}/{'sse' if mode == 'sse' else 'mcp'}")
         async with connected(target) as session:
             assert session.server_info["name"] == "one-session"
             error = await refused(target)

@@ -134,10 +134,10 @@ async def test_over_http_the_question_carries_the_headers_of_a_modern_request() 
 # --- what is at a URL -------------------------------------------------------------------------------------------------
 
 
-async def failure(target: HttpTarget, **limits: Any) -> CannotStart:
+async def failure(target: HttpTarget, found: Found | None = None, **limits: Any) -> CannotStart:
     """Why no session can be opened."""
     with pytest.raises((CannotStart, BaseExceptionGroup)) as caught:
-        async with connected(target, **limits):
+        async with connected(target, found=found, **limits):
             pass
     error = cause(caught.value)
     assert isinstance(error, CannotStart)
@@ -262,7 +262,9 @@ async def test_the_operators_word_goes_before_what_could_be_found_out() -> None:
         assert [(x.verb, x.path) for x in server.seen][:3] == [("POST", "/sse"), ("GET", "/sse"), ("POST", "/messages")]
 
 
-async def test_what_was_found_is_not_looked_for_again_until_a_start_fails(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_was_found_is_tried_first_and_the_other_where_it_is_no_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "mrtr.server")
     server, found = SseServer(), Found()
     async with serving(server):
@@ -270,12 +272,12 @@ async def test_what_was_found_is_not_looked_for_again_until_a_start_fails(caplog
             async with connected(server.target, found=found) as session:
                 assert session.transport == "http-sse"
         assert [x.path for x in server.verbs("POST")].count("/sse") == 1
-        assert sum("speaks" in message for message in caplog.messages) == 1
-        server.on_get = server.not_allowed
-        with pytest.raises((CannotStart, BaseExceptionGroup)):
-            async with connected(server.target, found=found):
-                pass
-        assert found.transport is None
-        server.on_get, server.on_wrong_post = server.stream, server.result_of_initialize
+        assert caplog.messages == ["speaks HTTP+SSE of 2024-11-05"]
+        server.on_get, server.on_wrong_post = server.not_allowed, server.result_of_initialize
         async with connected(server.target, found=found) as session:
             assert session.transport == "streamable-http"
+        assert caplog.messages[1:] == ["speaks Streamable HTTP"]
+        server.on_wrong_post = server.not_allowed
+        said = str(await failure(server.target, found))
+        assert "answered initialize with HTTP 405" in said
+        assert found.transport is None

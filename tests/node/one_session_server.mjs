@@ -3,6 +3,7 @@
 //     node one_session_server.mjs transport   one transport: a second initialize is 400 "already initialized"
 //     node one_session_server.mjs shown       one server object, the error shown by the web framework: 500, HTML
 //     node one_session_server.mjs hidden      the same, caught: 500 "Internal server error", as the SDK's examples do
+//     node one_session_server.mjs sse         one server object on HTTP+SSE: a second GET of /sse is 500
 //     node one_session_server.mjs broken      no initialize works at all: 500 "Internal server error"
 //
 // Prints `listening on port N`. Tools: `count` (how often it was called, kept in memory), `name` (asks for one by form).
@@ -17,6 +18,7 @@ const modules = process.env.MRTR_TEST_NODE_MODULES ?? path.join(here, 'node_modu
 const load = createRequire(path.join(modules, 'x.js'));
 const { McpServer } = load('@modelcontextprotocol/sdk/server/mcp.js');
 const { StreamableHTTPServerTransport } = load('@modelcontextprotocol/sdk/server/streamableHttp.js');
+const { SSEServerTransport } = load('@modelcontextprotocol/sdk/server/sse.js');
 const express = load('express');
 
 const mode = process.argv[2];
@@ -57,4 +59,11 @@ app.all('/mcp', async (request, response) => {
         response.status(500).json(body);
     }
 });
+const streams = new Map();
+app.get('/sse', async (request, response) => {
+    const transport = new SSEServerTransport('/message', response);
+    await server.connect(transport);
+    streams.set(transport.sessionId, transport);
+});
+app.post('/message', (request, response) => streams.get(request.query.sessionId).handlePostMessage(request, response, request.body));
 const listener = app.listen(0, '127.0.0.1', () => console.log(`listening on port ${listener.address().port}`));
