@@ -148,6 +148,10 @@ class Watching:
                 watch = self._queue.popleft()
                 try:
                     await self._bring(watch)
+                except Exception as error:  # one fault must not end what all sessions run in
+                    log.error("a resource is not watched for a fault of the bridge", exc_info=error)
+                    watch.refused = True
+                    watch.heard()
                 finally:
                     watch.busy = False
                 self._look_at(watch)

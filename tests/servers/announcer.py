@@ -11,8 +11,8 @@ with an error, all others at once. Requests are handled side by side. ``ANNOUNCE
 
 Tools: ``touch(uri)`` announces an update if the URI, or what it is below, is subscribed (``anyway``: in any case);
 ``watched`` returns what is subscribed on this session, and every request about it in order; ``change(kind)``;
-``report(n)`` and ``chat(n, level)`` send as many progress and log messages as they can; ``quiet(seconds)`` says
-nothing; ``traced`` returns the ``_meta`` that came with the request; ``level`` returns the levels that were set;
+``report(n)`` and ``chat(n, level, related)`` send as many progress and log messages as they can; ``quiet(seconds)``
+says nothing; ``traced`` returns the ``_meta`` that came with the request; ``level`` returns the levels that were set;
 ``die`` ends the process.
 """
 
@@ -142,7 +142,8 @@ async def call_tool(name: str, given: Json) -> list[types.ContentBlock]:
             token = context.meta.progressToken if context.meta else None
             if token is not None:
                 for step in range(1, given["n"] + 1):
-                    await session.send_progress_notification(token, step, given["n"], "x" * given.get("size", 1))
+                    id = str(context.request_id)
+                    await session.send_progress_notification(token, step, given["n"], related_request_id=id)
         case "chat":
             for line in range(given["n"]):
                 related = str(context.request_id) if given.get("related", True) else None
