@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 import anyio.abc
 
+from bridge.front import Front
 from bridge.keyring import KeyRing
 from bridge.serving import Bridge
 from bridge.settings import Server
@@ -40,7 +41,9 @@ def run_stdio(server: Server, ring: KeyRing) -> int:
         async with anyio.create_task_group() as signals:
             async with bridge_running(server, ring) as bridge, anyio.create_task_group() as tasks:
                 signals.start_soon(_on_signal, tasks.cancel_scope.cancel)
-                await serve_stdio(bridge, StdioSettings(ready=bridge.ready, closing=bridge.stop_listening))
+                tasks.start_soon(bridge.look)
+                settings = StdioSettings(ready=bridge.ready, closing=bridge.stop_listening, judged=bridge.judged)
+                await serve_stdio(bridge, settings)
                 tasks.cancel_scope.cancel()
             signals.cancel_scope.cancel()
         return 0
@@ -80,6 +83,7 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                     allowed_origins=options.allowed_origins,
                     identify=options.identify,
                     trouble=bridge.trouble,
+                    judged=bridge.judged,
                 ),
             )
             endpoint = Endpoint(face)
@@ -102,6 +106,7 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                 tasks.start_soon(_after, GRACE, bridge.give_up)
 
             tasks.start_soon(_on_signal, stop)
+            tasks.start_soon(bridge.look)
             print(f"mrtr-bridge is ready: {options.url(port)}", file=sys.stderr, flush=True)
             await web.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
@@ -111,10 +116,10 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
 
 
 @asynccontextmanager
-async def bridge_running(server: Server, ring: KeyRing) -> AsyncIterator[Bridge]:
-    """A bridge and the tasks it owns; on leaving, everything it started has ended."""
+async def bridge_running(server: Server, ring: KeyRing) -> AsyncIterator[Front]:
+    """A bridge, what is before it, and the tasks they own; on leaving, everything they started has ended."""
     async with anyio.create_task_group() as tasks:
-        bridge = Bridge(server, ring, tasks)
+        bridge = Front(Bridge(server, ring, tasks))
         tasks.start_soon(bridge.sweep)
         try:
             yield bridge

@@ -28,7 +28,7 @@ from bridge.translate.capabilities import EVERYTHING, Profile
 from bridge.version import CLIENT_INFO
 from bridge.workspaces import workspace_of
 from legacy.connect import run_session
-from legacy.errors import LegacyError, OneSessionOnly
+from legacy.errors import LegacyError, ModernServer, OneSessionOnly
 from legacy.probe import HTTP_SSE, STREAMABLE_HTTP, Found
 from legacy.session import Session
 from legacy.targets import Limits
@@ -54,6 +54,8 @@ class Pool:
         self.target = legacy_target(server.target, one_call=server.limits.one_call is not None)
         self.knowledge = Knowledge(server.hints)
         self.deprecations = Deprecations(server.target.name)
+        self.found_modern: Callable[[ModernServer], None] = lambda error: log.error("%s", error)
+        """Told when a server turns out to know no sessions."""
         self.groups: dict[tuple[str, Profile, str], Group] = {}
         self._tasks = tasks
         self._starts = Backoff()
@@ -160,6 +162,9 @@ class Pool:
             await group.opened(session)
         except ProtocolError as error:
             group.start_failed(error)
+        except ModernServer as error:
+            self.found_modern(error)
+            group.start_failed(ProtocolError(INTERNAL_ERROR, str(error)))
         except OneSessionOnly as error:
             if await self._has_one_only(group):
                 group.start_failed(Moved(str(error)))

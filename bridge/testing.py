@@ -20,8 +20,8 @@ from typing import Any, Final
 import httpx
 
 from bridge.app import bridge_running
+from bridge.front import Front
 from bridge.keyring import KeyRing
-from bridge.serving import Bridge
 from bridge.settings import Limits, Server, Target
 from legacy.sdk import low_level, sdk_target
 from legacy.targets import AppTarget, MemoryTarget
@@ -44,7 +44,7 @@ async def bridge_for(
     name: str = "server",
     limits: Limits | None = None,
     **options: Any,
-) -> AsyncIterator[Bridge]:
+) -> AsyncIterator[Front]:
     """A running bridge around ``server``; when this is left, everything that it started has ended.
 
     ``server`` is an ASGI application, a server object of an SDK (a new run of it for each session), an `AppTarget` or a
@@ -73,9 +73,9 @@ async def bridge_for(
         raise failure
 
 
-def http_face(bridge: Bridge, settings: HttpSettings | None = None) -> Asgi:
+def http_face(bridge: Front, settings: HttpSettings | None = None) -> Asgi:
     """The bridge as an ASGI application that speaks 2026-07-28 at ``/mcp``."""
-    return Endpoint(HttpFace(bridge, settings or HttpSettings(trouble=bridge.trouble)))
+    return Endpoint(HttpFace(bridge, settings or HttpSettings(trouble=bridge.trouble, judged=bridge.judged)))
 
 
 def in_process(app: Asgi, library: Any = httpx) -> Any:

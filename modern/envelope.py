@@ -84,6 +84,8 @@ class Request:
     progress_token: str | int | None = None
     principal: str = "anonymous"
     """Who the request belongs to; set by the face."""
+    headers: Mapping[str, str] | None = None
+    """The HTTP headers that it came with, names in lower case; set by the face. None on stdio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,14 @@ class Notification:
 
 
 def read(
-    body: Any, headers: Mapping[str, str] | None = None, known: Set[str] = KNOWN_METHODS
+    body: Any,
+    headers: Mapping[str, str] | None = None,
+    known: Set[str] = KNOWN_METHODS,
+    *,
+    judged: bool = True,
 ) -> Request | Notification:
     """Climb the ladder. ``headers`` (names in lower case) on HTTP, None on stdio; ``known``: the methods there are.
+    Not ``judged``: only up to rung 4, because somebody else knows what versions and methods there are.
 
     Raises:
         ProtocolError: the first rung that failed.
@@ -126,7 +133,10 @@ def read(
         raise _bad_params(f"'params' must be an object whose '_meta' holds {VERSION_KEY!r} and {CAPABILITIES_KEY!r}.")
     request = _read_meta(id, method, params)
     if headers is not None:
+        request.headers = headers
         _compare_headers(request, headers)
+    if not judged:
+        return request
     if request.version not in SUPPORTED_VERSIONS:
         raise unsupported_version(request.version)
     if method not in known:

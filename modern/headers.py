@@ -176,6 +176,22 @@ def check_parameters(parameters: Iterable[Mirrored], arguments: Mapping[str, Any
             raise _mismatch(parameter, "does not match the argument")
 
 
+def written_parameters(parameters: Iterable[Mirrored], arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The headers that a client sends for these arguments; none for what has no value, or none that a header holds."""
+    written: dict[str, str] = {}
+    for parameter in parameters:
+        match _at(arguments, parameter.path):
+            case bool() as value:
+                written[parameter.header] = "true" if value else "false"
+            case int() as value:
+                written[parameter.header] = str(value)
+            case float() as value:
+                written[parameter.header] = str(int(value)) if value.is_integer() else repr(value)
+            case str() as value:
+                written[parameter.header] = encode_value(value)
+    return written
+
+
 def _mismatch(parameter: Mirrored, what: str) -> ProtocolError:
     header = "Mcp-Param-" + parameter.header[len(PREFIX) :]
     say = f"Header mismatch: the header {header} (parameter {'.'.join(parameter.path)}) {what}."

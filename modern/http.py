@@ -59,6 +59,10 @@ def _none() -> str | None:
     return None
 
 
+def _always() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
     """What an operator may set; times in seconds."""
@@ -78,6 +82,8 @@ class HttpSettings:
     trouble: Callable[[], str | None] = _none
     """What keeps requests from being served at present. A client that was refused for it comes with ``initialize``
     next, and shows its user only what that is answered with."""
+    judged: Callable[[], bool] = _always
+    """Whether versions, methods and parameters are judged here; if not, the handler's business."""
     keep_alive: float = 15.0
     """Between comments on a quiet event stream."""
     silence_before_sse: float = 5.0
@@ -126,7 +132,7 @@ class HttpFace:
         body: Any = None
         try:
             body = decode(data, self._settings.max_depth)
-            message = read(body, headers)
+            message = read(body, headers, judged=self._settings.judged())
         except ProtocolError as error:
             if isinstance(body, dict) and body.get("method") == "initialize":
                 error = because(error, self._settings.trouble())

@@ -32,6 +32,10 @@ from modern.wire import decode, encode, error_message, notification_message, res
 LISTEN = "subscriptions/listen"
 
 
+def _always() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class StdioSettings:
     """How much is taken, and what is waited for; times in seconds."""
@@ -51,6 +55,8 @@ class StdioSettings:
     again only after that refusal."""
     closing: Callable[[], None] | None = None
     """Called when the face ends, before what runs is cancelled: the handler ends its subscription streams."""
+    judged: Callable[[], bool] = _always
+    """Whether versions, methods and parameters are judged here; if not, the handler's business."""
     end_within: float = 5.0
     """What running requests get to end after stdin has."""
     flush_within: float = 1.0
@@ -137,7 +143,7 @@ class _Face:
         body: Any = None
         try:
             body = decode(line, self._settings.max_depth)
-            message = read(body)
+            message = read(body, judged=self._settings.judged())
         except ProtocolError as error:
             self._rejected(body, error)
             return
