@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from typing import TypeGuard
 
 import anyio
 
@@ -16,12 +18,17 @@ from bridge.settings import Server
 from bridge.version import CLIENT_INFO
 from legacy.discovery import discover
 from legacy.errors import ModernServer
-from legacy.targets import HttpTarget, Limits, Target
+from legacy.targets import AppTarget, HttpTarget, Limits, Target
 
 log = logging.getLogger("mrtr.bridge")
 
 ASK_AGAIN = 5.0
 """Seconds until a server that could not be asked is asked once more."""
+
+
+def can_be_modern(target: Target) -> TypeGuard[HttpTarget]:
+    """Whether the server could be served through. One in this process is there to be wrapped."""
+    return isinstance(target, HttpTarget) and not isinstance(target, AppTarget)
 
 
 class Era:
@@ -30,11 +37,13 @@ class Era:
     Invariant: once ``modern``, always; `decide` asks only while nothing is known.
     """
 
-    def __init__(self, server: Server, target: Target) -> None:
+    def __init__(self, server: Server, target: Target, sessions: Callable[[], bool]) -> None:
         self.modern = False
+        self._sessions = sessions
+        """Whether there are any: then it is too late, since calls may be suspended in them."""
         self._server = server
         self._target = target
-        self._known = not isinstance(target, HttpTarget) or target.transport != "auto"
+        self._known = not (can_be_modern(target) and target.transport == "auto")
         self._asked_at = float("-inf")
         self._lock = anyio.Lock()
 
@@ -47,7 +56,7 @@ class Era:
 
     def found(self, error: ModernServer) -> None:
         """A session was refused because the server is modern."""
-        if isinstance(self._target, HttpTarget):
+        if can_be_modern(self._target):
             self._served_through(error.supported)
         else:
             log.error("%s", error)
@@ -63,7 +72,10 @@ class Era:
 
     async def _ask(self) -> None:
         target = self._target
-        if self._known or not isinstance(target, HttpTarget) or time.monotonic() - self._asked_at < ASK_AGAIN:
+        if not can_be_modern(target) or time.monotonic() - self._asked_at < ASK_AGAIN:
+            return
+        self._known = self._known or self._sessions()
+        if self._known:
             return
         limits = Limits(start=self._server.limits.start)
         versions = await discover(

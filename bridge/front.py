@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bridge.era import Era
+from bridge.era import Era, can_be_modern
 from bridge.passthrough import PassThrough
+from bridge.pool import Pool
 from bridge.serving import Bridge
-from legacy.targets import HttpTarget
 from modern.envelope import Request
 from modern.errors import ProtocolError
 from modern.serving import Handler, Leg
@@ -24,8 +24,8 @@ class Front:
     def __init__(self, bridge: Bridge) -> None:
         target = bridge.pool.target
         self._bridge = bridge
-        self._era = Era(bridge.server, target)
-        self._through = PassThrough(bridge.server, target) if isinstance(target, HttpTarget) else None
+        self._era = Era(bridge.server, target, lambda: any(group.channels for group in bridge.pool.groups.values()))
+        self._through = PassThrough(bridge.server, target) if can_be_modern(target) else None
         bridge.pool.found_modern = self._era.found
 
     # -- modern.serving.Handler ---------------------------------------------------------------------------------------
@@ -56,6 +56,11 @@ class Front:
     @property
     def _handler(self) -> Handler:
         return self._through if self._through is not None and self._era.modern else self._bridge
+
+    @property
+    def pool(self) -> Pool:
+        """The sessions with a legacy server."""
+        return self._bridge.pool
 
     # -- for `bridge.app` ---------------------------------------------------------------------------------------------
 

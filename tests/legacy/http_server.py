@@ -163,10 +163,11 @@ async def here(app: HttpServer) -> AsyncIterator[HttpServer]:
 
 
 @asynccontextmanager
-async def serving(app: HttpServer) -> AsyncIterator[HttpServer]:
+async def serving(app: HttpServer, port: int = 0) -> AsyncIterator[HttpServer]:
     """The server, listening."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
         app.port = listener.getsockname()[1]
         config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)  # type: ignore[arg-type]
         server = uvicorn.Server(config)

@@ -33,8 +33,8 @@ FILTER = {"toolsListChanged": True, "resourceSubscriptions": ["watch://one", "wa
 class Listener:
     """An official client in a process of its own."""
 
-    def __init__(self, client: str, target: Json) -> None:
-        said = json.dumps({"target": target, "filter": FILTER})
+    def __init__(self, client: str, target: Json, wanted: Json = FILTER) -> None:
+        said = json.dumps({"target": target, "filter": wanted})
         program = [sys.executable, "-m", "tests.peers.listener"]
         if client == TYPESCRIPT:
             program = [node(), str(ROOT / "tests" / "node" / "listener.mjs")]

@@ -3,8 +3,8 @@ older revisions. For the tests of what is served through.
 
 Run it as ``python tests/servers/modern_server.py``; it prints its URL. Tools: ``echo(text)``, ``seen`` (the headers of
 its request), ``regional(region)`` (whose argument a header mirrors), ``confirm(what)`` (asks by ``input_required`` and
-resumes from its own ``requestState``), ``work(n)`` (progress and log messages), ``slow(seconds)``, ``ended_calls`` (how many
-slow calls were cancelled), ``edit(name, text)`` (tells those who listen), ``fail``. Resource ``note://{name}``.
+resumes from its own ``requestState``), ``work(n)`` (progress and log messages), ``slow(seconds)``, ``ended_calls`` (how
+many slow calls were cancelled), ``edit(note, text)`` (tells those who listen), ``fail``. Resource ``note://{name}``.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def ended_calls() -> int:
 
 
 @server.tool()
-async def edit(name: str, text: str, ctx: Context) -> str:
-    notes[name] = text
-    await ctx.notify_resource_updated(f"note://{name}")
+async def edit(note: str, text: str, ctx: Context) -> str:
+    notes[note] = text
+    await ctx.notify_resource_updated(f"note://{note}")
     return "saved"
 
 
