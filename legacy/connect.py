@@ -71,7 +71,10 @@ async def run_session(
             return
         except NoHttpSse as error:
             found.transport = None
-            refusal = CannotStart(f"{refusal} {error}") if refusal is not None else error
+            if refusal is None:
+                refusal = error
+            elif not isinstance(refusal, OneSessionOnly):
+                refusal = CannotStart(f"{refusal} {error}")
         except CannotStart as error:
             if not isinstance(error, OneSessionOnly):
                 found.transport = None

@@ -3,9 +3,6 @@
 A GET opens an event stream; its ``endpoint`` event names the URL that takes our messages, one POST each; everything
 that the server says comes on the stream, and nothing there is tied to a request. The stream is the session: it cannot
 be resumed, and when it ends the session is lost. Nothing is sent twice.
-
-What a POST is answered with says only whether the message was taken. So a refused POST fails its own request; an answer
-that a gateway did not wait for fails nothing, since the server's own comes by the stream.
 """
 
 from __future__ import annotations
@@ -35,26 +32,26 @@ from legacy.transports.http_endpoint import (
 )
 from legacy.transports.http_farewell import Farewell
 from legacy.transports.http_pushes import Pushes
+from legacy.transports.http_sse_posts import Posts
 from legacy.transports.http_wire import (
     ACCEPT_EVENTS,
     advice,
-    error_in,
     media_type,
     one_session,
     same_origin,
     shown,
     status_line,
+    under_the_prefix,
 )
 from legacy.wire import blame, decode, encode, messages
-
-_GATEWAY_GAVE_UP = frozenset({504, 524})
 
 
 class HttpSseTransport:
     """One session: one stream, and the URL that it named.
 
-    Invariants: every task belongs to ``_tasks`` and ends in ``__aexit__``. ``_messages`` exists once the endpoint was
-    ``_named``, and is of the stream's origin. The stream is there as long as it is ``_open``.
+    Invariants: every task belongs to ``_tasks`` and ends in ``__aexit__``. Once the endpoint was ``_named``,
+    ``_messages`` is of the stream's origin, and there is somebody who POSTs to it. The stream is there as long as it is
+    ``_open``.
     """
 
     unlabelled = True
@@ -72,12 +69,11 @@ class HttpSseTransport:
         self._messages: Endpoint
         self._pushes: Pushes
         self._farewell: Farewell
-        self._posts: dict[int, anyio.CancelScope] = {}
+        self._posts: Posts
         self._settled = anyio.Event()
         self._named = False
         self._open = False
         self._failure: CannotStart | None = None
-        self._negotiated = False
         self._heard_at = 0.0
         self._context = self._running()
 
@@ -107,9 +103,6 @@ class HttpSseTransport:
                 with anyio.move_on_after(self._limits.endpoint_wait):
                     await self._settled.wait()
                 if named := self._named:
-                    self._farewell = Farewell(self._name, self._receiver, self._tasks, self._limits)
-                    self._pushes = Pushes(self._messages, self._tasks, self._limits, self._log, self._farewell.begin)
-                    self._tasks.start_soon(self._pushes.run)
                     try:
                         yield self
                     finally:
@@ -132,7 +125,7 @@ class HttpSseTransport:
         method = str(message.get("method", "answer"))
         if request_id is not None:
             self._farewell.undecided.add(request_id)
-            self._tasks.start_soon(self._request, body, method, request_id)
+            self._tasks.start_soon(self._posts.send, body, method, request_id)
             return
         if self._pushes.unsent > self._limits.max_unsent:
             self._tasks.start_soon(self._lose, f"takes no messages; {self._pushes.unsent} bytes wait for it")
@@ -141,13 +134,11 @@ class HttpSseTransport:
 
     def drop(self, request_id: int) -> None:
         """Stop waiting for the request to be taken."""
-        scope = self._posts.get(request_id)
-        if scope is not None:
-            scope.cancel()
+        self._posts.drop(request_id)
 
     async def negotiated(self, version: str) -> None:
         """From now on ``MCP-Protocol-Version`` goes with every request."""
-        self._negotiated = True
+        self._posts.negotiated = True
         self._messages.version = version
 
     async def ready(self, ping: Ping) -> None:
@@ -214,7 +205,7 @@ class HttpSseTransport:
 
     def _event(self, event: Event) -> None:
         match event.event:
-            case "message":
+            case "message" if self._named:
                 self._message(event.data)
             case "endpoint" if not self._settled.is_set():
                 self._endpoint_named(event.data)
@@ -237,9 +228,18 @@ class HttpSseTransport:
                 "server behind a proxy, have it name a path only, or configure the URL as the server knows it."
             )
         else:
-            self._messages = self._stream.at(url)
-            self._named = self._open = True
+            self._take_messages_at(self._stream.at(url))
         self._settled.set()
+
+    def _take_messages_at(self, endpoint: Endpoint) -> None:
+        """At once: what comes next in the same piece may want an answer."""
+        self._messages = endpoint
+        self._farewell = Farewell(self._name, self._receiver, self._tasks, self._limits)
+        self._pushes = Pushes(endpoint, self._tasks, self._limits, self._log, self._farewell.begin)
+        elsewhere = under_the_prefix(self._stream.url, endpoint.url)
+        self._posts = Posts(endpoint, elsewhere, self._receiver, self._farewell, self._limits, self._log, self._name)
+        self._tasks.start_soon(self._pushes.run)
+        self._named = self._open = True
 
     def _message(self, data: bytes) -> None:
         try:
@@ -251,9 +251,8 @@ class HttpSseTransport:
             self._log.debug("an event of %d bytes is no message", len(data))
         for message in found:
             self._receiver.received(message)
-            answered = as_int(message.get("id")) if "method" not in message else None
-            if answered is not None and (scope := self._posts.get(answered)) is not None:
-                scope.deadline = anyio.current_time() + self._limits.linger  # its acknowledgement matters no more
+            if "method" not in message and (answered := as_int(message.get("id"))) is not None:
+                self._posts.answered(answered)
 
     async def _no_stream(self, response: httpx.Response) -> CannotStart:
         said = f"The server {self._name!r} at {shown(self._stream.url)} answered GET with"
@@ -262,65 +261,6 @@ class HttpSseTransport:
         said += f" HTTP {status_line(response)}{advice(response.status_code, 'GET')}."
         refusal = one_session(response.status_code, await self._stream.body(response))
         return NoHttpSse(said) if refusal is None else cannot_start(said, refusal)
-
-    # --- requests ---
-
-    async def _request(self, body: bytes, method: str, request_id: int) -> None:
-        with anyio.CancelScope() as scope:
-            self._posts[request_id] = scope
-            try:
-                await self._post(body, method, request_id)
-            except Exception as error:
-                self._log.error("%s failed here: %s", method, blame(error))
-                self._unknown(request_id, method, "failed in the bridge")
-            finally:
-                del self._posts[request_id]
-                self._farewell.undecided.discard(request_id)
-
-    async def _post(self, body: bytes, method: str, request_id: int) -> None:
-        try:
-            async with self._messages.open("POST", body) as response:
-                if not response.is_success:
-                    await self._refused(response, method, request_id)
-        except UNCONNECTED as error:
-            what = why_unconnected(error, self._messages.url)
-            self._receiver.request_lost(
-                request_id, f"The server {self._name!r} could not be reached for {method}: {what}.", processed=False
-            )
-        except httpx.RequestError as error:
-            self._log.debug("the POST of request %d broke: %s", request_id, type(error).__name__)
-            await anyio.sleep(self._limits.linger)  # the stream may break too, or bring the answer all the same
-            self._unknown(request_id, method, "broke")
-
-    async def _refused(self, response: httpx.Response, method: str, request_id: int) -> None:
-        status = response.status_code
-        body = await self._messages.body(response)
-        if self._negotiated and self._messages.forgot(status, body):
-            self._farewell.begin(request_id)
-            return
-        if status in _GATEWAY_GAVE_UP:
-            self._log.info("%s was answered with HTTP %s; its result may come by the stream", method, status)
-            return
-        error = error_in(body) if status not in (401, 403) else None
-        if error is not None:
-            self._receiver.received({"jsonrpc": "2.0", "id": request_id, "error": error})
-            return
-        where = f" at {shown(self._messages.url)}, which its stream named," if method == "initialize" else ""
-        self._receiver.request_lost(
-            request_id,
-            f"The server {self._name!r}{where} answered {method} with HTTP {status_line(response)}"
-            f"{advice(status, 'POST')}.",
-            processed=True,
-            refusal=one_session(status, body) if method == "initialize" else None,
-        )
-
-    def _unknown(self, request_id: int, method: str, what: str) -> None:
-        """Does nothing if the answer has come."""
-        self._receiver.request_lost(
-            request_id,
-            f"The connection to the server {self._name!r} for {method} {what}; whether it was carried out is unknown.",
-            processed=True,
-        )
 
     async def _lose(self, what: str) -> None:
         self._receiver.lost(f"The server {self._name!r} {what}.")

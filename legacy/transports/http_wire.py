@@ -85,6 +85,16 @@ def same_origin(one: httpx.URL, other: httpx.URL) -> bool:
     return _origin(one) == _origin(other)
 
 
+def under_the_prefix(stream: httpx.URL, endpoint: httpx.URL) -> httpx.URL | None:
+    """Where the endpoint of HTTP+SSE is for those who reach its server through a proxy that puts it under a path of its
+    own: ``/messages`` named at ``/tools/sse`` is ``/tools/messages``. None if the paths leave no room for one."""
+    above = [part for part in stream.path.split("/")[:-1] if part]
+    named = [part for part in endpoint.path.split("/") if part]
+    shared = next(n for n in range(len(above), -1, -1) if above[len(above) - n :] == named[:n])
+    prefix = above[: len(above) - shared]
+    return endpoint.copy_with(path=f"/{'/'.join(prefix)}{endpoint.path}") if prefix else None
+
+
 def shown(url: httpx.URL) -> str:
     """A URL fit for a message: without credentials and query."""
     port = f":{url.port}" if url.port is not None else ""

@@ -30,7 +30,7 @@ class SseServer(HttpServer):
     path = "/sse"
 
     async def _handle(self, x: Exchange) -> None:
-        if x.verb == "POST" and x.path == "/sse":
+        if x.verb == "POST" and x.path == self.path:
             await self.on_wrong_post(x)
         else:
             await super()._handle(x)

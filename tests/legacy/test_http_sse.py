@@ -304,7 +304,7 @@ async def test_an_answer_may_come_although_the_post_was_given_up(answer: int | N
     server.on_call = call
     async with serving(server), connected(sse(server)) as session:
         assert await session.request("tools/call", timeout=5) == Result({"late": True})
-        await eventually(lambda: not session._transport._posts)  # type: ignore[attr-defined]
+        await eventually(lambda: not session._transport._posts.open)  # type: ignore[attr-defined]
 
 
 async def test_what_a_post_is_answered_with_is_no_answer_to_the_request() -> None:
@@ -508,3 +508,70 @@ async def test_a_message_follows_a_redirect_within_the_origin_only(location: str
             assert isinstance(reply, Lost)
             assert not reply.processed
             assert "redirects to another origin" in reply.reason
+
+
+@pytest.mark.parametrize(
+    ("stream", "named", "found"),
+    [
+        ("/tools/sse", "/messages?session=1", "/tools/messages"),
+        ("/a/b/sse", "/b/messages/?session=1", "/a/b/messages/"),
+        ("/a/b/c/sse", "/messages", "/a/b/c/messages"),
+    ],
+)
+@pytest.mark.parametrize("status", [404, 405])
+async def test_an_endpoint_is_looked_for_under_the_path_of_a_proxy_too(
+    stream: str, named: str, found: str, status: int
+) -> None:
+    server = SseServer(named)
+    server.path = stream
+
+    async def initialize(x: Exchange) -> None:
+        await (server.initialized(x) if x.path == found else x.answer(status, b"not here"))
+
+    server.on_initialize = initialize
+    async with here(server), connected(sse(server)) as session:
+        assert await session.request("tools/list", timeout=5) == Result({})
+        assert [x.path for x in server.verbs("POST")][1:] == [found] * 3
+
+
+@pytest.mark.parametrize(
+    ("stream", "named"), [("/sse", "/messages"), ("/a/sse", "/a/messages"), ("/a/b/sse", "/a/b/c/messages")]
+)
+async def test_an_endpoint_is_looked_for_nowhere_else(stream: str, named: str) -> None:
+    server = SseServer(named)
+    server.path = stream
+
+    async def nowhere(x: Exchange) -> None:
+        await x.answer(404, b"Not Found")
+
+    server.on_initialize = nowhere
+    assert f"at http://127.0.0.1:8000{named}, which its stream named," in await refused(server)
+    assert len(server.verbs("POST")) == 1
+
+
+async def test_an_endpoint_that_is_not_there_either_is_called_by_the_name_it_was_given() -> None:
+    server = SseServer("/messages")
+    server.path = "/a/sse"
+
+    async def nowhere(x: Exchange) -> None:
+        await x.answer(404, b"Not Found")
+
+    server.on_initialize = nowhere
+    assert "at http://127.0.0.1:8000/messages, which its stream named," in await refused(server)
+    assert [x.path for x in server.verbs("POST")] == ["/messages", "/a/messages"]
+
+
+async def test_what_comes_with_the_endpoint_is_answered() -> None:
+    server = SseServer()
+
+    async def stream(x: Exchange) -> None:
+        await x.stream()
+        server.streams.append(x)
+        ping = 'data: {"jsonrpc": "2.0", "id": "early", "method": "ping"}\n\n'
+        await server.raw(f"{ping}event: endpoint\ndata: /messages\n\n{ping}", x)
+        await server.hold(x)
+
+    server.on_get = stream
+    async with here(server), connected(sse(server)):
+        await eventually(server.pushed)
+        assert server.pushed() == [{"jsonrpc": "2.0", "id": "early", "result": {}}]
