@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
+
+from pydantic_core import Url
 
 from modern.errors import INVALID_PARAMS, ProtocolError
 
@@ -68,7 +71,8 @@ class Filter:
     def only(self, uris: Iterable[str]) -> Filter:
         """The same filter with these resources."""
         kept = tuple(dict.fromkeys(uris))
-        return replace(self, resources=kept, _wanted=frozenset(kept), _lengths=frozenset(map(len, kept)))
+        wanted = frozenset(kept).union(map(_normal, kept))
+        return replace(self, resources=kept, _wanted=wanted, _lengths=frozenset(map(len, wanted)))
 
     def admits(self, method: str, params: Mapping[str, Any]) -> bool:
         """Whether the stream asked for this notification. Progress and log messages never travel here."""
@@ -81,7 +85,7 @@ class Filter:
                 return self.resources_changed
             case "notifications/resources/updated":
                 uri = params.get("uri")
-                return isinstance(uri, str) and self._covers(uri)
+                return isinstance(uri, str) and (self._covers(uri) or self._covers(_normal(uri)))
         return False
 
     def as_params(self) -> dict[str, Any]:
@@ -110,6 +114,16 @@ class Filter:
             for length in self._lengths
             if 0 < length < len(uri)
         )
+
+
+@lru_cache(maxsize=1024)
+def _normal(uri: str) -> str:
+    """The spelling in which servers name a resource that parse its URI, as those of the Python SDK do: lower case where
+    case means nothing, escapes where they have to be."""
+    try:
+        return str(Url(uri))
+    except ValueError:
+        return uri
 
 
 def acknowledgement(subscription: str | int, honoured: Filter) -> dict[str, Any]:

@@ -95,6 +95,31 @@ def test_an_update_may_name_a_sub_resource(uri: Any, admitted: bool) -> None:
     assert wanted.admits(listen.UPDATED, {"uri": uri}) is admitted
 
 
+@pytest.mark.parametrize(
+    ("wanted", "uri"),
+    [
+        ("HTTPS://Example.com/A", "https://example.com/A"),
+        ("https://example.com", "https://example.com/"),
+        ("file:///caf\N{LATIN SMALL LETTER E WITH ACUTE}", "file:///caf%C3%A9"),
+        ("file:///caf%C3%A9", "file:///caf\N{LATIN SMALL LETTER E WITH ACUTE}/menu"),
+        ("not a uri", "not a uri"),
+    ],
+)
+def test_an_update_may_spell_the_uri_as_servers_do_that_parse_it(wanted: str, uri: str) -> None:
+    asked = read(resourceSubscriptions=[wanted])
+    assert asked.resources == (wanted,)
+    assert asked.admits(listen.UPDATED, {"uri": uri})
+    assert not asked.admits(listen.UPDATED, {"uri": uri.upper()})
+
+
+def test_a_long_uri_costs_no_more_than_a_short_one() -> None:
+    wanted = read(resourceSubscriptions=[f"a:{n}" for n in range(listen.MOST_RESOURCES)])
+    assert not wanted.admits(listen.UPDATED, {"uri": "a:/" + "b/" * 1_000_000})
+    assert wanted.admits(listen.UPDATED, {"uri": "a:9/" + "b/" * 1_000_000})
+    with pytest.raises(ProtocolError):
+        read(resourceSubscriptions=[f"a:{n}" for n in range(listen.MOST_RESOURCES + 1)])
+
+
 def test_what_the_server_does_not_declare_is_not_honoured() -> None:
     wanted = read(
         toolsListChanged=True, promptsListChanged=True, resourcesListChanged=True, resourceSubscriptions=["a:b"]
