@@ -116,10 +116,14 @@ class Filter:
         )
 
 
-@lru_cache(maxsize=1024)
 def _normal(uri: str) -> str:
     """The spelling in which servers name a resource that parse its URI, as those of the Python SDK do: lower case where
     case means nothing, escapes where they have to be."""
+    return _parsed(uri) if len(uri) <= 2048 else uri
+
+
+@lru_cache(maxsize=1024)
+def _parsed(uri: str) -> str:
     try:
         return str(Url(uri))
     except ValueError:
