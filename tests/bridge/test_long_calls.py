@@ -14,6 +14,7 @@ from bridge.serving import Bridge
 from modern.http import HttpFace, HttpSettings
 from tests.bridge.harness import bridged, only_group, until
 from tests.bridge.listeners import announcer
+from tests.bridge.test_notifications import talker
 from tests.modern.asgi import Client
 from tests.modern.helpers import META, message
 
@@ -87,12 +88,12 @@ async def test_progress_that_was_not_asked_for_does_not_make_a_stream(token: Any
 
 
 async def test_a_flood_of_progress_is_bounded_for_a_client_that_does_not_read() -> None:
-    async with served(*announcer(), max_queued=100) as (post, bridge):
-        client = call(post, "report", n=10_000, token="t")
+    async with served(*talker({"tools": {}}, 10_000), max_queued=100) as (post, bridge):
+        client = call(post, "x", token="t")
         client.stall = asyncio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.run)
-            other = call(post, "quiet", seconds=0, id=2)
+            other = post("tools/list", 2)
             await other.run()  # nobody else has to wait for it
             assert not is_stream(other)
             await until(lambda: not only_group(bridge)._runs, 20)  # all was said; the client has read nothing
@@ -101,7 +102,7 @@ async def test_a_flood_of_progress_is_bounded_for_a_client_that_does_not_read() 
         values = [one["params"]["progress"] for one in told]
         assert values == sorted(set(values))
         assert 0 < len(values) <= 250  # what was being written, and what waited
-        assert result["result"]["content"][0]["text"] == '"done"'
+        assert result["result"]["content"][0]["text"] == "tools/call"
 
 
 async def test_a_stream_that_nobody_reads_is_ended_and_stalls_no_other() -> None:
