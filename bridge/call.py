@@ -34,6 +34,12 @@ it goes to the server. The same token with the same answers then means the same 
 outcome, and waits for it if need be. With other answers, or a step later, the token is spent [basic/patterns/mrtr,
 single use].
 
+**A call may become a task** [the tasks extension] if its client takes tasks: when the server made a task of it, or when
+it has taken ``limits.task_after``. Its open leg is told so (`outcomes.BecameTask`), and from then on there is none: the
+questions stand until `update` brings answers, some or all of them, in any phase; clients look for themselves at what
+the call has come to. It is the same coroutine; only nobody need be there. Before, it asks by rounds. A task has
+``limits.task_ttl`` instead of every limit below.
+
 **Nothing waits for ever.** A round expires with the longest of its asks, a call with ``limits.call_ttl``. At its end
 the server hears ``notifications/cancelled`` for the call first, then `cancel` for elicitations and an error for the
 rest.
@@ -72,7 +78,7 @@ class StepUsed(Exception):
 class _Over(Exception):
     """The call has come to its end; ``outcome`` None when nobody is left to hear it."""
 
-    def __init__(self, outcome: o.Complete | o.Failed | None, *, cancel: str | None = None, keep: bool = False) -> None:
+    def __init__(self, outcome: o.Final | None, *, cancel: str | None = None, keep: bool = False) -> None:
         self.outcome = outcome
         self.cancel = cancel
         self.keep = keep
@@ -114,6 +120,7 @@ class Call:
         "_out",
         "_replayable",
         "_signed_in",
+        "_takes_tasks",
         "_timing",
         "_turn_given",
         "_version",
@@ -137,12 +144,13 @@ class Call:
         now: float,
         *,
         replayable: Callable[[], bool] = lambda: False,
+        takes_tasks: bool = False,
     ) -> None:
         self.method = method
         self.profile = profile
         """What the client of the latest leg declared."""
         self.phase = Phase.WAITING
-        self.outcome: o.Complete | o.Failed | None = None
+        self.outcome: o.Final | None = None
         self.outstanding = Outstanding()
         self.step = 1
         self.attempting = False
@@ -163,7 +171,11 @@ class Call:
         self._signed_in: set[str] = set()
         """URLs' ids whose completion the server has announced."""
         self._turn_given = False
+        self._takes_tasks = takes_tasks
+        """Whether its client declared the tasks extension with the first leg."""
         self._timing = Timing(limits, now)
+        if takes_tasks and limits.task_after is not None:
+            self._timing.task_from = now + limits.task_after
         self._out: list[o.Command] = []
         self._now = now
         self._coroutine = self._serve()
@@ -200,7 +212,7 @@ class Call:
             if self.phase is Phase.DONE:
                 raise StepUsed
             return self.feed(o.LegJoined(leg), now)
-        if step != self.step:
+        if step != self.step or self.is_task:
             raise StepUsed
         if self.outcome is not None:
             return [o.Settle(leg, self.outcome)]
@@ -234,6 +246,21 @@ class Call:
         self._last = None
         self.step += 1
 
+    def update(self, responses: object, now: float) -> list[o.Command]:
+        """Answers for a call that is a task, some or all; those for keys that are not asked now are ignored.
+
+        Raises:
+            ProtocolError: an answer has the wrong shape; nothing was taken.
+        """
+        if not self.is_task or self.phase is Phase.DONE:
+            return []
+        taken = self.outstanding.take(responses, self._version, lapsed=self._replayable())
+        if self._replayable() and self._version:
+            self._journal.record(taken)
+        if self.phase not in (Phase.RUNNING, Phase.LAPSED):
+            self._delivering += taken
+        return self.feed(o.AnswersTaken(), now)
+
     def lacks(self, required: dict[str, Any]) -> None:
         """The server was refused something for want of these capabilities."""
         _merge(self._missing, required)
@@ -242,6 +269,21 @@ class Call:
     def deadline(self) -> float:
         """Monotonic seconds when the call wants a `Tick` at the latest."""
         return self._timing.deadline(self.phase, len(self._legs))
+
+    @property
+    def is_task(self) -> bool:
+        return self._timing.task
+
+    @property
+    def input_requests(self) -> dict[str, dict[str, Any]]:
+        """What the client of a task is asked now, by key; also what its server would no longer wait for, where the
+        answer still counts."""
+        return self.outstanding.input(lapsed=self._replayable())
+
+    @property
+    def becomes_task_at(self) -> float:
+        """Monotonic seconds when the open leg is told that the call is a task."""
+        return self._timing.leg_ends_by_task_at(len(self._legs)) if self.phase is not Phase.DONE else inf
 
     @property
     def expires_at(self) -> float:
@@ -299,6 +341,8 @@ class Call:
         outcome = None if ended.reply is None else self._final(ended.reply)
         unheard = self._replayable() and self._journal.unread
         awaited = self._replayable() and not self._legs and self.outstanding.shown
+        if self.is_task and isinstance(outcome, o.Complete) and outcome.result.get("isError") is not True:
+            awaited = False  # nobody may ever come; what went well is not held back for them
         if not (pages or unheard or awaited):
             raise _Over(outcome, cancel=ended.cancel)
         if ended.cancel is not None:
@@ -317,7 +361,7 @@ class Call:
         """Until the client is back. Without an answer that counts it gets what the attempt came to, if to anything."""
         self.phase = Phase.LAPSED
         self._timing.lapsed()
-        while not isinstance(await self._event(), o.LegJoined):
+        while not isinstance(await self._event(), o.LegJoined) and not (self.is_task and self._journal.unread):
             pass
         if outcome is not None and not self._journal.unread:
             raise _Over(outcome)
@@ -354,22 +398,26 @@ class Call:
 
     async def _ask(self) -> None:
         """Round after round, until the server has an answer to everything it asked."""
-        while self.outstanding:
-            if self._legs and not self._show():
-                return  # nothing that this client could be asked
-            await self._suspended()
+        while self.outstanding or self._delivering:
+            if not self._delivering:
+                if self._legs and self._timing.task_due(self.step, self._now):
+                    self._become_task()
+                if (self._legs or self.is_task) and not self._show():
+                    return  # nothing that this client could be asked
+                await self._suspended()
             if self._delivering:
                 await self._deliver()
                 if self.outstanding:  # answers may make the server ask more; what is left waits for it
                     await self._gather()
 
     def _show(self) -> bool:
-        """End the open legs with a round; False when there was nothing to ask this client."""
+        """End the open legs with a round or, where the call is a task, show it to whoever looks; False when there was
+        nothing to ask this client."""
         requests, refusals = self.outstanding.present(self.profile)
         for refusal in refusals:
             self._refuse(refusal)
-        if not requests:
-            return False
+        if not requests or self.is_task:
+            return bool(requests)
         expires_at = self._timing.round_shown(self.outstanding.asks, self._now)
         if self._replayable() and self.attempting:
             expires_at = self._timing.ends_at  # a later answer still counts: the call is run again with it
@@ -383,11 +431,11 @@ class Call:
             self._turn_given = True
             self._out.append(o.Suspend())
         self._timing.beating(self._wants_beats(), self._now)
-        if self._timing.expires_at == inf:
+        if self._timing.expires_at == inf and not self.is_task:
             self._timing.round_shown(self.outstanding.asks, self._now)
         while self.outstanding:
             event = await self._event()
-            if isinstance(event, o.AnswersTaken):
+            if isinstance(event, o.AnswersTaken) or (self.is_task and isinstance(event, o.Asked)):
                 return
             if isinstance(event, o.Tick) and self._now >= self._timing.beat_at:
                 self._beat()
@@ -423,6 +471,8 @@ class Call:
         """The next event, after what holds in every phase was done about it."""
         event = await _next_event()
         match event:
+            case o.Replied(cancelled=True):
+                raise _Over(o.Cancelled() if self.is_task else _failed("The server cancelled its task."))
             case o.Replied(reply=reply):
                 raise _AttemptEnded(reply)
             case o.Unserved(error=error):
@@ -444,6 +494,11 @@ class Call:
                 self._timing.leg_joined(self._now)
             case o.LegGone(leg=leg):
                 self._leg_gone(leg)
+            case o.MadeTask():
+                if self._takes_tasks and not self.is_task:
+                    self._timing.task_from = min(self._timing.task_from, self._now)
+            case o.TaskCancelled():
+                raise _Over(o.Cancelled(), cancel="The client cancelled the task.")
             case o.GivenUp(reason=reason):
                 raise _Over(_failed(reason), cancel=reason)
             case o.Tick():
@@ -485,10 +540,19 @@ class Call:
                     " Whether it had an effect is unknown."
                 )
                 raise _Over(_failed(message), cancel="The server was silent for too long.", keep=True)
+            case Overdue.TASK:
+                message = "The task took longer than it may (--task-ttl); it was cancelled."
+                raise _Over(_failed(message), cancel="The task took too long.")
+            case Overdue.LEG if self._now >= self.becomes_task_at:
+                self._become_task()
             case Overdue.LEG:
                 self._settle(o.InputRequired({}, self.step, self._timing.parked(self._now)))
 
     # -- small things -------------------------------------------------------------------------------------------------
+
+    def _become_task(self) -> None:
+        self._timing.became_task(self._now)
+        self._settle(o.BecameTask())
 
     def _settle(self, outcome: o.Outcome) -> None:
         self._last = outcome
@@ -533,9 +597,10 @@ class Call:
         self._close(left)
         self.attempting = False
         self.phase = Phase.DONE
-        if over.outcome is not None and (over.cancel is None or self._legs or over.keep):
+        if over.outcome is not None and (over.cancel is None or self._legs or over.keep or self.is_task):
             self.outcome = over.outcome
-            self._settle(over.outcome)
+            if not self.is_task:
+                self._settle(over.outcome)
         else:
             self._last = None  # what was consumed came to nothing
 

@@ -60,6 +60,10 @@ def stdio(
     single_session: options.SingleSession = False,
     one_call: options.OneCall = False,
     one_call_ttl: options.OneCallTtl = "1m",
+    task_after: options.TaskAfter = None,
+    task_ttl: options.TaskTtl = "1h",
+    task_poll: options.TaskPoll = "1s",
+    strict_tasks: options.StrictTasks = False,
     key_file: options.KeyFile = None,
     log_level: options.Level = "info",
     log_format: options.Format = "text",
@@ -77,7 +81,10 @@ def stdio(
         inherit_env=True,
         cwd=cwd,
     )
-    limits = _limits(call_ttl, timeout, max_sessions, roots_age, sign_in, words.one_call(one_call, one_call_ttl, url))
+    tasks = words.task_times(task_after, task_ttl, task_poll)
+    limits = _limits(
+        call_ttl, timeout, max_sessions, roots_age, sign_in, words.one_call(one_call, one_call_ttl, url), tasks
+    )
     ring = _ring(key_file)
     _log(log_level, log_format)
     from bridge.app import run_stdio
@@ -90,6 +97,7 @@ def stdio(
         asks=words.hints(asks or ()),
         replay=words.replay(replay or ()),
         single_session=single_session,
+        strict_tasks=strict_tasks,
     )
     return run_stdio(server, ring or _random_ring(say=False))
 
@@ -125,6 +133,10 @@ def serve(
     single_session: options.SingleSession = False,
     one_call: options.OneCall = False,
     one_call_ttl: options.OneCallTtl = "1m",
+    task_after: options.TaskAfter = None,
+    task_ttl: options.TaskTtl = "1h",
+    task_poll: options.TaskPoll = "1s",
+    strict_tasks: options.StrictTasks = False,
     key_file: options.KeyFile = None,
     log_level: options.Level = "info",
     log_format: options.Format = "text",
@@ -141,7 +153,10 @@ def serve(
         inherit_env=inherit_env,
         cwd=cwd,
     )
-    limits = _limits(call_ttl, timeout, max_sessions, roots_age, sign_in, words.one_call(one_call, one_call_ttl, url))
+    tasks = words.task_times(task_after, task_ttl, task_poll)
+    limits = _limits(
+        call_ttl, timeout, max_sessions, roots_age, sign_in, words.one_call(one_call, one_call_ttl, url), tasks
+    )
     if roots == "per-call" and single_session:
         raise WrongUse("--roots per-call needs a session for each set of roots, and --single-session allows one.")
     from bridge.principals import everybody_is_anonymous, identify_by
@@ -175,6 +190,7 @@ def serve(
         single_session=single_session,
         shared_session=shared_session,
         roots=roots,
+        strict_tasks=strict_tasks,
     )
     return run_http(server, ring or _random_ring(say=True), http)
 
@@ -304,7 +320,13 @@ def _target(
 
 
 def _limits(
-    call_ttl: str, timeout: str, max_sessions: int, roots_age: str, sign_in: str, one_call: float | None
+    call_ttl: str,
+    timeout: str,
+    max_sessions: int,
+    roots_age: str,
+    sign_in: str,
+    one_call: float | None,
+    tasks: dict[str, Any],
 ) -> Limits:
     call, silence = words.duration("--call-ttl", call_ttl), words.duration("--timeout", timeout)
     from bridge.settings import Limits
@@ -319,6 +341,7 @@ def _limits(
         max_sessions=max_sessions,
         max_sessions_per_principal=max(usual.max_sessions_per_principal, max_sessions),
         max_sessions_total=max(usual.max_sessions_total, max_sessions),
+        **tasks,
     )
 
 

@@ -68,6 +68,33 @@ Timeout = Annotated[
     str,
     typer.Option(metavar="TIME", help="How long the server may be silent on a running call.", rich_help_panel=_LIMITS),
 ]
+TaskAfter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Make a task of a tool call that takes this long, for clients with the tasks extension.",
+        rich_help_panel=_LIMITS,
+        show_default="off",
+    ),
+]
+TaskTtl = Annotated[
+    str, typer.Option(metavar="TIME", help="How long a task may take, and is kept.", rich_help_panel=_LIMITS)
+]
+TaskPoll = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="How often to look after a task, if the server does not say.", rich_help_panel=_LIMITS
+    ),
+]
+StrictTasks = Annotated[
+    bool,
+    typer.Option(
+        "--strict-tasks",
+        help="Refuse tools that the server runs only as tasks to clients without the tasks extension, instead of "
+        "running them to their end.",
+        rich_help_panel=_LIMITS,
+    ),
+]
 MaxSessions = Annotated[
     int,
     typer.Option(

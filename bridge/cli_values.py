@@ -58,6 +58,15 @@ def duration(option: str, text: str) -> float:
     return seconds
 
 
+def task_times(after: str | None, ttl: str, poll: str) -> dict[str, float | None]:
+    """The fields of `Limits` that are about tasks."""
+    return {
+        "task_after": None if after is None else duration("--task-after", after),
+        "task_ttl": duration("--task-ttl", ttl),
+        "task_poll": duration("--task-poll", poll),
+    }
+
+
 def size(option: str, text: str) -> int:
     """Bytes in ``1000000``, ``512k``, ``4m``."""
     match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", text.strip().lower(), re.ASCII)

@@ -10,7 +10,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bridge import outcomes as o
 from bridge.call import Call
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("mrtr.call")
 
 
+class ClientsTask(Protocol):
+    """What a client sees of a call that has become a task."""
+
+    def look(self) -> None:
+        """Something may have changed."""
+
+
 class LiveCall:
     """A `Call` with its session, its legs and its timer.
 
@@ -50,6 +58,8 @@ class LiveCall:
         "_plan",
         "_progress",
         "_resent",
+        "_said",
+        "_takes_tasks",
         "_task",
         "_timer",
         "_workspace",
@@ -60,6 +70,7 @@ class LiveCall:
         "principal",
         "run",
         "spawn",
+        "task",
         "trace_id",
     )
 
@@ -95,7 +106,12 @@ class LiveCall:
         self._begun = False
         self._workspace = workspace
         """Set: where the call runs is known when its client has said what its roots are."""
+        self._takes_tasks = plan.takes_tasks
         self._task: TaskRun | None = None
+        self._said: str | None = None
+        """What the server last said of its progress."""
+        self.task: ClientsTask | None = None
+        """What the client sees, once the call has become a task."""
         self.run = Run(
             self,
             tool,
@@ -112,6 +128,7 @@ class LiveCall:
             lambda: self.group.capabilities,
             time.monotonic(),
             replayable=lambda: plan.replayable(self.group),
+            takes_tasks=plan.takes_tasks,
         )
 
     # -- legs ---------------------------------------------------------------------------------------------------------
@@ -141,6 +158,15 @@ class LiveCall:
         if leg in self._legs:
             self._legs.remove(leg)
         self.feed(o.LegGone(leg))
+        if self.call.is_task and self.task is None:
+            self.cancel_task()  # its client left just before it heard of the task: nobody knows it
+
+    def update(self, responses: object) -> None:
+        """See `Call.update`, whose errors pass through."""
+        self._carry_out(self.call.update(responses, time.monotonic()))
+
+    def cancel_task(self) -> None:
+        self.feed(o.TaskCancelled())
 
     def tick(self) -> None:
         self.feed(o.Tick())
@@ -185,9 +211,8 @@ class LiveCall:
                     self.group.start_up.settling()
                     self.spawn(self._settle_roots)
                 case o.Cancel(reason=reason):
-                    if self._task is not None:
-                        self._task.cancel()
-                    self.group.cancel(self.run, reason)
+                    told = self._task is not None and self._task.cancel()
+                    self.group.cancel(self.run, reason, tell=not told)
                 case o.AskProgress(ask=ask, beat=beat):
                     self.group.ask_progress(ask, beat)
         self._settle_down()
@@ -198,11 +223,19 @@ class LiveCall:
         if self._timer is not None:
             self._disarm()
         if phase is Phase.GATHERING:
-            left = self.call.deadline - time.monotonic()
-            self._timer = self._loop.call_later(max(left, 0) + 0.0005, self.tick)
+            self._arm(self.call.deadline)
         elif phase is Phase.DONE:
             self._live.discard(self)
             self.group.sign_ins.forget(self._signed_in)
+            if self._task is not None:
+                self._task.stop()
+        elif self._takes_tasks and (at := self.call.becomes_task_at) < inf:
+            self._arm(at)
+        if self.task is not None:
+            self.task.look()
+
+    def _arm(self, at: float) -> None:
+        self._timer = self._loop.call_later(max(at - time.monotonic(), 0) + 0.0005, self.tick)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -217,7 +250,9 @@ class LiveCall:
         log.info("a %s is run again, with what its client answered so far", self.call.method)
         self.group.sign_ins.forget(self._signed_in)
         self.run = self._new_run()
-        self._task = None
+        if self._task is not None:
+            self._task.stop()
+            self._task = None
         self.spawn(self._run_again)
 
     def _new_run(self) -> Run:
@@ -263,22 +298,52 @@ class LiveCall:
             await self._plan.prepare(self.group)
         except ProtocolError as error:  # there is no session any more, and the call finds that out by itself
             log.debug("the tools are not known: %s", error.message)
+        if (refusal := self._plan.refusal(self.group)) is not None:
+            self.unserved(refusal)
+            return
         self.feed(o.RootsSettled())
 
     # -- what the group tells its errand ------------------------------------------------------------------------------
 
     def send_on(self, session: Session) -> int:
         if self._plan.as_task(self.group):
-            self._task = TaskRun(session, self._became_task, self._replied)
-            request_id = self._task.send(self.call.method, self._params, self.group.server.limits.call_ttl)
+            limits = self.group.server.limits
+            self._task = TaskRun(
+                session,
+                self._loop,
+                created=self._task_created,
+                ended=self._task_ended,
+                heard=self._heard,
+                looks=limits.one_call is None,
+            )
+            self.run.becomes_task = True
+            ttl = limits.task_ttl if self._takes_tasks else limits.call_ttl
+            request_id = self._task.send(self.call.method, self._params, ttl)
         else:
             request_id = session.send(self.call.method, self._params, self._replied)
         self.feed(o.Sent(session.protocol_version))
         return request_id
 
-    def _became_task(self, task_id: str, request_id: int) -> None:
+    def _task_created(self, task_id: str, request_id: int) -> None:
         if self.call.phase is not Phase.DONE:
             self.group.became_task(self.run, task_id, request_id)
+            self.feed(o.MadeTask())
+
+    def _task_ended(self, reply: Reply, cancelled: bool) -> None:
+        self._replied(reply, cancelled=cancelled)
+
+    def _heard(self) -> None:
+        self.feed(o.Heard())
+
+    @property
+    def status_message(self) -> str | None:
+        """What the server says about how the call is getting on, for people."""
+        return (self._task.message if self._task is not None else None) or self._said
+
+    @property
+    def poll(self) -> float | None:
+        """How often the server wants to be asked about the call, in seconds, if it said so."""
+        return self._task.poll if self._task is not None else None
 
     def unserved(self, error: ProtocolError) -> None:
         self.feed(o.Unserved(error))
@@ -298,12 +363,18 @@ class LiveCall:
         self.feed(o.Resumed())
 
     def notified(self, method: str, params: dict[str, Any]) -> bool:
+        if method == "notifications/tasks/status":
+            if self._task is not None:
+                self._task.told(params)
+            return True
+        if self._takes_tasks and method == "notifications/progress":
+            self._said = notifications.progress_in_words(params) or self._said
         self.feed(o.Heard())
         if self._progress is None:
             self._progress = notifications.ProgressGate()
         return bool(self._legs) and deliver(self._legs[-1], method, params, self._progress)
 
-    def _replied(self, reply: Reply) -> None:
+    def _replied(self, reply: Reply, *, cancelled: bool = False) -> None:
         if isinstance(reply, Lost) and not reply.processed and self._resent < self.group.most_resent:
             self._resent += 1
             refused, self.run = self.run, self.run.again()
@@ -311,7 +382,7 @@ class LiveCall:
             self.spawn(self._send_again)
             return
         self.group.finished(self.run, reply)
-        self.feed(o.Replied(reply))
+        self.feed(o.Replied(reply, cancelled))
 
     async def _send_again(self) -> None:
         """Once more, on a new session if need be."""

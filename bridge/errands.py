@@ -73,7 +73,7 @@ NOBODY = Nobody()
 class Run(rules.Run):
     """A run, and whose it is."""
 
-    __slots__ = ("earlier_ids", "errand", "request_id", "session", "task_id")
+    __slots__ = ("becomes_task", "earlier_ids", "errand", "request_id", "session", "task_id")
 
     def __init__(
         self, errand: Errand, tool: str | None, *, may_be_asked: bool, carries_roots: bool, owner: str
@@ -84,6 +84,8 @@ class Run(rules.Run):
         self.request_id = 0
         self.earlier_ids: tuple[int, ...] = ()
         """Ids of its requests that were answered, but by which the server still names it."""
+        self.becomes_task = False
+        """Whether its request asked for a task, whose id is not known yet."""
         self.task_id: str | None = None
 
     def again(self) -> Run:
@@ -131,6 +133,7 @@ class Runs:
         assert run.session is not None
         run.earlier_ids += (run.request_id,)
         run.task_id = task_id
+        run.becomes_task = False
         self.add(run, run.session, request_id)
         self._by_task[run.session, task_id] = run
 
@@ -146,6 +149,10 @@ class Runs:
         """The run that the wire names, if it names one that is open."""
         run = self._by_task.get((session, task_id)) if task_id is not None else None
         return run if run is not None or request_id is None else self._by_id.get((session, request_id))
+
+    def expects_task(self, session: Session) -> bool:
+        """Whether the server may name a task there that is not known here yet."""
+        return any(run.becomes_task for run in self.on(session))
 
     def on(self, session: Session) -> list[Run]:
         return [run for (on, _), run in self._by_id.items() if on is session]

@@ -28,6 +28,7 @@ from bridge.server_log import LogLevel, Unclaimed
 from bridge.settings import Server
 from bridge.signing_in import SignIns
 from bridge.startup import StartUp
+from bridge.tasks import Support
 from bridge.telemetry import tracing
 from bridge.translate.capabilities import Profile
 from legacy.errors import SessionClosed
@@ -81,8 +82,8 @@ class Group:
         self.sign_ins = SignIns()
         self.tools: dict[str, dict[str, Any]] | None = None
         """``inputSchema`` by tool name; None until fetched."""
-        self.task_tools: frozenset[str] = frozenset()
-        """Tools that have to be called as tasks."""
+        self.task_tools: dict[str, Support] = {}
+        """Tools that have to be, or can be, called as tasks."""
         self.repeatable_tools: frozenset[str] = frozenset()
         """Tools that say that running them again does no harm."""
         self.tools_again_at = 0.0
@@ -240,11 +241,11 @@ class Group:
     def became_task(self, run: Run, task_id: str, request_id: int) -> None:
         self._runs.became_task(run, task_id, request_id)
 
-    def cancel(self, run: Run, reason: str) -> None:
-        """Give a run up: the server hears of it, if it ever heard of the run."""
+    def cancel(self, run: Run, reason: str, *, tell: bool = True) -> None:
+        """Give a run up: the server hears of it, if it ever heard of the run and is not told by other means."""
         commands = self.attribution.cancelled(run, time.monotonic())
         if run.session is not None:
-            run.session.cancel(run.request_id, reason)
+            run.session.cancel(run.request_id, reason, tell=tell)
         self.carry_out(commands)
         run.errand = NOBODY
 

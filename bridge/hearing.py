@@ -22,6 +22,8 @@ from legacy.session import Session
 if TYPE_CHECKING:
     from bridge.group import Group
 
+REFUSED = -32603
+
 log = logging.getLogger("mrtr.group")
 
 
@@ -46,7 +48,14 @@ class Hearing:
     def judge(self, session: Session, channel: Channel, ask: Ask) -> None:
         """Find out whose an ask is that came on a session that takes calls."""
         group = self._group
-        label = self._runs.find(session, ask.request_id, task_of(ask.params))
+        task_id = task_of(ask.params)
+        if task_id is None or self._runs.expects_task(session):
+            label = self._runs.find(session, ask.request_id, task_id)
+        else:
+            label = self._runs.find(session, None, task_id)
+            if label is None:  # on whatever stream it came: it is nobody else's
+                group.refuse(ask, REFUSED, "The task that this belongs to is over.")
+                return
         roots = ask.method == "roots/list"
         self._note_use(ask, label)
         if roots and not group.profile.roots:
@@ -89,6 +98,11 @@ class Hearing:
         match notifications.route(method):
             case Route.PROGRESS if run is not None:
                 run.errand.notified(method, params)
+            case Route.TASK:
+                task_id = params.get("taskId")
+                run = self._runs.find(session, None, task_id if isinstance(task_id, str) else None)
+                if run is not None:
+                    run.errand.notified(method, params)
             case Route.LOG:
                 self._logged(session, params, run, request_id)
             case Route.LISTEN:

@@ -10,6 +10,7 @@ ended rather than left waiting for what cannot come.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -66,8 +67,11 @@ class Listening:
     def __bool__(self) -> bool:
         return bool(self._streams)
 
-    async def serve(self, request: Request, leg: Leg) -> dict[str, Any]:
-        """Keep a stream open until its client or this side ends it; the closing result."""
+    async def serve(
+        self, request: Request, leg: Leg, task_ids: tuple[str, ...] = (), begin: Callable[[], None] = lambda: None
+    ) -> dict[str, Any]:
+        """Keep a stream open until its client or this side ends it; the closing result. ``task_ids`` are promised with
+        the rest; ``begin`` is called when that was done."""
         asked = listen.Filter.read(request.params)
         session = await self._group.ready()
         stream = _Stream(request, leg)
@@ -84,8 +88,9 @@ class Listening:
                 if not watch.taken:
                     self._watching.release(watch)
             stream.watches = [watch for watch in stream.watches if watch.taken]
-            stream.filter = honoured.only(watch.uri for watch in stream.watches)
+            stream.filter = replace(honoured.only(watch.uri for watch in stream.watches), tasks=task_ids)
             leg.notify(listen.ACKNOWLEDGED, listen.acknowledgement(stream.id, stream.filter))
+            begin()
             await stream.ended.wait()
             return listen.closing(stream.id)
         finally:

@@ -44,7 +44,19 @@ class InputRequired:
     """Monotonic seconds until when a retry can resume."""
 
 
-Outcome = Complete | Failed | InputRequired
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The client cancelled the task that the call had become."""
+
+
+@dataclass(frozen=True, slots=True)
+class BecameTask:
+    """The call goes on without a leg, as a task of the tasks extension."""
+
+
+Final = Complete | Failed | Cancelled
+"""What a call can come to."""
+Outcome = Final | InputRequired | BecameTask
 
 
 # -- what happens to a call -------------------------------------------------------------------------------------------
@@ -76,6 +88,8 @@ class Replied:
     """The server answered the call's request, or never will."""
 
     reply: Reply
+    cancelled: bool = False
+    """The server ended it as a task that was cancelled."""
 
 
 @dataclass(slots=True)
@@ -127,6 +141,16 @@ class RootsSettled:
 
 
 @dataclass(slots=True)
+class MadeTask:
+    """The server made a task of the request: the call may become one too, if its client takes tasks."""
+
+
+@dataclass(slots=True)
+class TaskCancelled:
+    """The client wants the task no more that the call has become."""
+
+
+@dataclass(slots=True)
 class GivenUp:
     """The bridge itself gives the call up."""
 
@@ -151,6 +175,8 @@ Event = (
     | Resumed
     | RootsSettled
     | SignedIn
+    | MadeTask
+    | TaskCancelled
     | GivenUp
     | Tick
 )

@@ -5,24 +5,31 @@ Asked anew for every attempt, since sessions come and go and so do tools.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bridge import replay
 from bridge.group import Group
 from bridge.pool import Pool
 from bridge.tasks import runs_tasks
 from bridge.toolbook import learn_tools
 from bridge.translate.capabilities import Profile
+from modern import tasks
 from modern.envelope import Request
+from modern.errors import ProtocolError
 
 
 class Plan:
     """See the module."""
 
-    __slots__ = ("_method", "_name", "_pool", "_principal")
+    __slots__ = ("_declares_tasks", "_method", "_name", "_pool", "_principal", "takes_tasks")
 
-    def __init__(self, pool: Pool, request: Request) -> None:
+    def __init__(self, pool: Pool, request: Request, room_for_task: Callable[[str], bool]) -> None:
         self._pool = pool
         self._principal = request.principal
         self._method = request.method
+        self._declares_tasks = request.method == "tools/call" and tasks.declared(request.capabilities)
+        self.takes_tasks = self._declares_tasks and room_for_task(request.principal)
+        """Whether the call may become a task for its client: the extension is about tools alone."""
         self._name = str(request.params.get("name") or request.params.get("uri"))
 
     @property
@@ -50,8 +57,15 @@ class Plan:
             await learn_tools(group)
 
     def as_task(self, group: Group) -> bool:
-        """Whether the tool runs as a task only."""
-        return self._method == "tools/call" and self._name in group.task_tools
+        """Whether the old server is to run the call as a task of its own."""
+        support = group.task_tools.get(self._name) if self._method == "tools/call" else None
+        return support == "required" or (support == "optional" and self.takes_tasks)
+
+    def refusal(self, group: Group) -> ProtocolError | None:
+        """Why the call is not made, if it is not."""
+        if self._pool.server.strict_tasks and not self._declares_tasks and self.as_task(group):
+            return tasks.undeclared("a tool that runs only as a task")
+        return None
 
     def replayable(self, group: Group) -> bool:
         """Whether running the call again is harmless."""

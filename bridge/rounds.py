@@ -34,6 +34,13 @@ class Entry:
     note: str | None = None
     """Why it is asked again."""
 
+    @property
+    def shown(self) -> dict[str, Any] | None:
+        """The request as the client was shown it."""
+        if self.presented is None:
+            return None
+        return self.presented.with_note(self.note) if self.note else self.presented.request
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -134,7 +141,8 @@ class Outstanding:
             match asks.present(entry.ask.method, entry.ask.params, profile):
                 case asks.Presented() as presented:
                     entry.presented = presented
-                    requests[key] = presented.with_note(entry.note) if entry.note else presented.request
+                    assert entry.shown is not None
+                    requests[key] = entry.shown
                 case asks.Undeclared(code=code, message=message, required=required):
                     refusals.append(Refusal(entry.ask, code, message, required))
                     del self._entries[key]
@@ -142,6 +150,11 @@ class Outstanding:
                     refusals.append(Refusal(entry.ask, INVALID_PARAMS, message))
                     del self._entries[key]
         return requests, refusals
+
+    def input(self, *, lapsed: bool) -> dict[str, dict[str, Any]]:
+        """What can be answered now, as the client was shown it, by key; with what has lapsed if that still counts."""
+        entries = [*self._entries.values(), *(self._lapsed.values() if lapsed else ())]
+        return {entry.key: entry.shown for entry in entries if entry.shown is not None}
 
     def take(self, responses: object, protocol_version: str, *, lapsed: bool = False) -> list[Delivery | Refusal]:
         """Take the answers out of a retry's ``inputResponses``, those to lapsed asks too if they still count; what

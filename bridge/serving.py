@@ -30,6 +30,7 @@ from bridge.plain import PlainRequest
 from bridge.plan import Plan
 from bridge.pool import Pool
 from bridge.settings import Server
+from bridge.tasks_serving import Tasks
 from bridge.telemetry import tracing
 from bridge.timing import Phase
 from bridge.toolbook import learn_tools
@@ -39,6 +40,7 @@ from bridge.translate.methods import SUSPENDABLE
 from bridge.translate.trace import trace_id
 from bridge.workspaces import Workspace
 from legacy.messages import Failure, Lost, Reply, Result
+from modern import tasks
 from modern.envelope import Request
 from modern.errors import INTERNAL_ERROR, ProtocolError
 from modern.results import input_required
@@ -59,14 +61,15 @@ class Bridge:
     Invariant: a call that can be resumed is in ``_calls`` by its id, until its outcome has been kept long enough.
     """
 
-    def __init__(self, server: Server, ring: KeyRing, tasks: anyio.abc.TaskGroup) -> None:
+    def __init__(self, server: Server, ring: KeyRing, task_group: anyio.abc.TaskGroup) -> None:
         self.server = server
-        self.pool = Pool(server, tasks)
+        self.pool = Pool(server, task_group)
         self._sealer = states.Sealer(ring)
         self._instance = states.new_instance()
         self._cursors = Cursors(ring, self._instance)
         self._discovery = Discovery()
         self._calls: dict[bytes, LiveCall] = {}
+        self._tasks = Tasks(ring, self._instance, server.target.name, self._calls, self._task_result)
         self._forget_at: dict[bytes, float] = {}
         self._live: set[LiveCall] = set()
         self._profiles: dict[str, Profile] = {}
@@ -86,13 +89,16 @@ class Bridge:
         method = request.method
         if method in SUSPENDABLE:
             return await self._serve_call(request, leg)
+        if method in tasks.METHODS:
+            return self._tasks.serve(request)
         group = self._group(request)
         if method == "server/discover":
             return await self._discover(request, group)
         if method == "subscriptions/listen":
             if self._closing:
                 group.listening.end()
-            return self._complete(method, await group.listening.serve(request, leg), group)
+            with self._tasks.listening(request, leg) as (task_ids, begin):
+                return self._complete(method, await group.listening.serve(request, leg, task_ids, begin), group)
         await self._want_logs(request, group)
         params = requests.to_legacy(method, request.params)
         page = None
@@ -124,7 +130,7 @@ class Bridge:
         if params.get("requestState") is not None or ("requestState" in params and "inputResponses" in params):
             live = self._resume(request, waiting, profile)
         else:
-            plan = Plan(self.pool, request)
+            plan = Plan(self.pool, request, self._tasks.has_room)
             group = plan.home(profile)
             workspace = None
             if profile.roots and self.server.roots == "per-call":
@@ -135,6 +141,8 @@ class Bridge:
             if workspace is None:
                 await plan.prepare(group)
                 await group.start_up.settled()
+                if (refusal := plan.refusal(group)) is not None:
+                    raise refusal
             live = LiveCall(
                 group,
                 request,
@@ -160,9 +168,16 @@ class Bridge:
             case o.InputRequired(requests=wanted, step=step, expires=expires):
                 token = self._token(live, request, step, expires)
                 return input_required(wanted, token, live.group.server_info)
+            case o.BecameTask():
+                return self._tasks.created(live, self._name(live))
             case o.Failed(error=error):
                 self._keep(live, self.server.limits.remember)
                 raise error
+            case o.Cancelled():
+                raise AssertionError("a task has no leg")
+
+    def _task_result(self, live: LiveCall, result: dict[str, Any]) -> dict[str, Any]:
+        return self._complete(live.call.method, result, live.group)
 
     async def _find_workspace(self, request: Request, profile: Profile, roots: dict[str, Any] | None) -> Group:
         group = self.pool.group(request.principal, profile, roots)
@@ -198,13 +213,18 @@ class Bridge:
         raise states.reject(refused)
 
     def _token(self, live: LiveCall, request: Request, step: int, expires: float) -> str:
+        call_id = self._name(live)
+        expires_at = time.time() + expires - time.monotonic()
+        digest = self._sealer.digest(request.principal, request.method, request.params)
+        state = states.State(self._instance, call_id, step, int(expires_at) + 1, digest)
+        return self._sealer.seal(state, self.server.target.name)
+
+    def _name(self, live: LiveCall) -> bytes:
+        """What a client's next request finds the call by."""
         if live.id is None:
             live.id = states.new_call()
             self._calls[live.id] = live
-        expires_at = time.time() + expires - time.monotonic()
-        digest = self._sealer.digest(request.principal, request.method, request.params)
-        state = states.State(self._instance, live.id, step, int(expires_at) + 1, digest)
-        return self._sealer.seal(state, self.server.target.name)
+        return live.id
 
     def _keep(self, live: LiveCall, seconds: float) -> None:
         """Remember what a call came to, for the same retry sent again."""

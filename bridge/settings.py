@@ -70,6 +70,12 @@ class Limits(_Frozen):
     """How long a person who agreed to open a URL may take there before the request is sent again (``--sign-in``)."""
     leg: Seconds | None = None
     """End a leg after this long with a state-only round; None: hold the leg open. Clients count rounds."""
+    task_after: Seconds | None = None
+    """Make a task of a call that has taken this long, if its client takes tasks; None: only of what the server does."""
+    task_ttl: Seconds = 3600
+    """How long a task may take, and is remembered."""
+    task_poll: Seconds = 1
+    """How often clients are told to look after a task; the server's own word goes before it."""
     max_sessions: Annotated[int, Field(ge=1)] = 4
     """Sessions per principal and profile."""
     max_sessions_per_principal: Annotated[int, Field(ge=1)] = 16
@@ -105,6 +111,10 @@ class Server(_Frozen):
     single_session: bool = False
     """The server can have one session only: it is negotiated with everything that can be asked, all clients of the
     first principal use it, and another is refused unless ``shared_session``."""
+
+    strict_tasks: bool = False
+    """What the server runs only as a task is refused to clients without the tasks extension, instead of being run to
+    its end for them."""
 
     ttl_ms: Annotated[int, Field(ge=0)] = 0
     cache_scope: Literal["private", "public"] = "private"

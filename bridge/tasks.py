@@ -1,33 +1,41 @@
-"""A tool that old servers run only as a task (``execution.taskSupport: required`` of 2025-11-25), run to its end.
+"""Tasks of 2025-11-25, as their requestor [2025-11-25, basic/utilities/tasks].
 
-To the client it is a call like any other: the bridge creates the task, waits for its result with ``tasks/result`` (that
-is also when the server asks what it has to ask, naming the task in ``_meta``), and cancels it with ``tasks/cancel``.
-Modern tasks, for clients that declare the extension, are not here.
+A tool that an old server runs as a task (``execution.taskSupport``) is to everybody above this module a call like any
+other: `TaskRun` creates the task, waits for its result with ``tasks/result`` (that is also when the server asks what it
+has to ask, naming the task in ``_meta``), looks after it with ``tasks/get``, and ends it with ``tasks/cancel``. What
+modern clients see as a task is in `bridge.tasks_serving`, and need not be one of the old server's.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
-from bridge.translate.meta import RELATED_TASK
+from bridge.translate.meta import RELATED_TASK, without
 from legacy.errors import SessionClosed
-from legacy.messages import Reply, Result
+from legacy.messages import Failure, Lost, Reply, Result
 from legacy.session import Session
+from modern.errors import INTERNAL_ERROR, INVALID_PARAMS
+
+USUAL_POLL: Final = 5.0
+"""Seconds between two looks at a task whose server names no interval."""
+POLL_BOUNDS: Final = (1.0, 60.0)
+TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
+
+Support = Literal["required", "optional"]
 
 
 def runs_tasks(capabilities: Mapping[str, Any]) -> bool:
     """Whether a server with these capabilities has tools that are tasks."""
-    node: Any = capabilities
-    for key in ("tasks", "requests", "tools", "call"):
-        node = node.get(key) if isinstance(node, Mapping) else None
-    return node is not None
+    return _declared(capabilities, "requests", "tools", "call")
 
 
-def must_be_task(tool: Mapping[str, Any]) -> bool:
-    """Whether the tool's definition says that it has to be called as a task."""
+def task_support(tool: Mapping[str, Any]) -> Support | None:
+    """Whether the tool's definition says that it has to be, or can be, called as a task."""
     execution = tool.get("execution")
-    return isinstance(execution, Mapping) and execution.get("taskSupport") == "required"
+    support = execution.get("taskSupport") if isinstance(execution, Mapping) else None
+    return support if support in ("required", "optional") else None
 
 
 def task_of(params: Mapping[str, Any]) -> str | None:
@@ -40,8 +48,8 @@ def task_of(params: Mapping[str, Any]) -> str | None:
 
 def created_task(reply: Reply) -> str | None:
     """The task that a request has become, if its answer says so."""
-    task = reply.value.get("task") if isinstance(reply, Result) else None
-    task_id = task.get("taskId") if isinstance(task, Mapping) else None
+    task = _task_in(reply)
+    task_id = task.get("taskId") if task is not None else None
     return task_id if isinstance(task_id, str) else None
 
 
@@ -53,45 +61,185 @@ def cancel_task_of(session: Session, reply: Reply) -> None:
         _cancel(session, task_id)
 
 
-def _cancel(session: Session, task_id: str) -> None:
-    if not session.closed:
-        session.send("tasks/cancel", {"taskId": task_id}, _unheard)
+def _task_in(reply: Reply) -> Mapping[str, Any] | None:
+    task = reply.value.get("task") if isinstance(reply, Result) else None
+    return task if isinstance(task, Mapping) else None
+
+
+def _cancel(session: Session, task_id: str) -> bool:
+    if session.closed or not _declared(session.capabilities, "cancel"):
+        return False
+    session.send_plain("tasks/cancel", {"taskId": task_id}, _unheard)
+    return True
+
+
+def _declared(capabilities: Mapping[str, Any], *path: str) -> bool:
+    node: Any = capabilities.get("tasks")
+    for key in path:
+        node = node.get(key) if isinstance(node, Mapping) else None
+    return node is not None
 
 
 class TaskRun:
-    """One request, sent as a task; ``on_reply`` gets what the task comes to."""
+    """One request, sent as a task.
 
-    __slots__ = ("_created", "_on_reply", "_session", "id")
+    ``created`` is told the task's id, and the id of the request that waits for its result; ``ended`` what it has come
+    to, and whether it was cancelled; ``heard`` that the server said something of it: `status` and `message` may be
+    others.
+
+    Invariant: at most one look at the task is on its way; none once `stop` was called.
+    """
+
+    __slots__ = (
+        "_created",
+        "_ended",
+        "_heard",
+        "_looks",
+        "_loop",
+        "_missed",
+        "_over",
+        "_session",
+        "_timer",
+        "_waiting",
+        "id",
+        "message",
+        "poll",
+        "status",
+    )
 
     def __init__(
-        self, session: Session, created: Callable[[str, int], None], on_reply: Callable[[Reply], None]
+        self,
+        session: Session,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        created: Callable[[str, int], None],
+        ended: Callable[[Reply, bool], None],
+        heard: Callable[[], None],
+        looks: bool = True,
     ) -> None:
         self.id: str | None = None
+        self.status = "working"
+        self.message: str | None = None
+        """What the server says about the status, for people."""
+        self.poll: float | None = None
+        """The server's polling interval in seconds, if it named one."""
         self._session = session
+        self._loop = loop
         self._created = created
-        """Told the task's id, and the id of the request that waits for its result."""
-        self._on_reply = on_reply
+        self._ended = ended
+        self._heard = heard
+        self._looks = looks
+        """Whether the server can be asked how the task is while it works on it."""
+        self._waiting = 0
+        self._missed = 0
+        self._over = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def send(self, method: str, params: dict[str, Any], ttl: float) -> int:
         """Create the task, to be kept for ``ttl`` seconds; the id of the request that does it."""
         return self._session.send(method, {**params, "task": {"ttl": int(ttl * 1000)}}, self._replied)
 
+    def told(self, task: Mapping[str, Any]) -> None:
+        """The server says how the task is: in an answer, or in ``notifications/tasks/status``."""
+        status, message, poll = task.get("status"), task.get("statusMessage"), task.get("pollInterval")
+        self.status = status if isinstance(status, str) else self.status
+        self.message = message if isinstance(message, str) else None
+        if isinstance(poll, int | float) and not isinstance(poll, bool) and poll > 0:
+            self.poll = poll / 1000
+        self._missed = 0
+        self._heard()
+
+    def cancel(self) -> bool:
+        """End the task at the server; whether that could be asked for. The request that waits for its result is then
+        answered, and not cancelled too [2025-11-25, basic/utilities/cancellation]; SDK servers break down over both."""
+        self.stop()
+        return self.id is not None and self.status not in TERMINAL and _cancel(self._session, self.id)
+
+    def stop(self) -> None:
+        """Nobody wants to know any more."""
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- its life -----------------------------------------------------------------------------------------------------
+
     def _replied(self, reply: Reply) -> None:
-        task_id = created_task(reply)
-        if task_id is None:
-            self._on_reply(reply)  # an error, or a server that answered at once after all
+        task, task_id = _task_in(reply), created_task(reply)
+        if task is None or task_id is None:
+            self._ended(reply, False)  # an error, or a server that answered at once after all
             return
         self.id = task_id
         try:
-            waiting = self._session.send("tasks/result", {"taskId": task_id}, self._on_reply)
+            self._waiting = self._session.send("tasks/result", {"taskId": task_id}, self._result)
         except SessionClosed:
             return  # the session tells its end by itself
-        self._created(task_id, waiting)
+        self._created(task_id, self._waiting)
+        self.told(task)
+        self._look_later()
 
-    def cancel(self) -> None:
-        """End the task at the server; the request that waits for it is cancelled by whoever sent it."""
-        if self.id is not None:
-            _cancel(self._session, self.id)
+    def _look_later(self) -> None:
+        if self._over or not self._looks or self.status in TERMINAL:
+            return
+        least, most = POLL_BOUNDS
+        self._timer = self._loop.call_later(min(max(self.poll or USUAL_POLL, least), most), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        try:
+            self._session.send_plain("tasks/get", {"taskId": self.id}, self._looked)
+        except SessionClosed:
+            return
+
+    def _looked(self, reply: Reply) -> None:
+        if self._over:
+            return
+        match reply:
+            case Result(value=value):
+                self.told(value)
+            case Failure(code=code) if code == INVALID_PARAMS:
+                self._missed += 1
+                if self._missed > 1:  # the first may have crossed its result
+                    self._session.cancel(self._waiting, "The task is gone.")
+                    self._session.forget(self._waiting)
+                    self._end(reply, cancelled=False)
+                    return
+            case Failure() | Lost():
+                pass
+        self._look_later()
+
+    def _result(self, reply: Reply) -> None:
+        """What ``tasks/result`` says. Of a task that was cancelled, or failed for other reasons than its tool's, SDK
+        servers return an empty result or any error: then its status decides."""
+        if isinstance(reply, Lost) or (isinstance(reply, Result) and "content" in reply.value):
+            self._end(reply, cancelled=False)
+        elif self.status in TERMINAL:
+            self._decide(reply)
+        else:
+            try:
+                self._session.send_plain("tasks/get", {"taskId": self.id}, lambda seen: self._seen(reply, seen))
+            except SessionClosed:
+                return
+
+    def _seen(self, reply: Reply, seen: Reply) -> None:
+        if self._over:
+            return
+        if isinstance(seen, Result):
+            self.told(seen.value)
+        self._decide(reply)
+
+    def _decide(self, reply: Reply) -> None:
+        if self.status == "failed" and isinstance(reply, Result):
+            reply = Failure(INTERNAL_ERROR, self.message or "The task failed at the server, which did not say why.")
+        self._end(reply, cancelled=self.status == "cancelled")
+
+    def _end(self, reply: Reply, *, cancelled: bool) -> None:
+        if self._over:
+            return
+        self.stop()
+        if isinstance(reply, Result):
+            reply = Result(without(reply.value, {RELATED_TASK}))
+        self._ended(reply, cancelled)
 
 
 def _unheard(reply: Reply) -> None:

@@ -2,7 +2,8 @@
 
 A *round* is good for as long as the longest of its asks may take; a *call* over all its rounds for ``limits.call_ttl``;
 a *server* may be silent on a running call for ``limits.silence``; a call outlives its last open *leg* by
-``limits.disconnect_grace``; and a leg may be cut short after ``limits.leg``.
+``limits.disconnect_grace``; and a leg may be cut short after ``limits.leg``. A call that has become a *task* has but
+one limit, ``limits.task_ttl``.
 """
 
 from __future__ import annotations
@@ -40,13 +41,22 @@ class Overdue(Enum):
     CALL = "call"
     SERVER = "server"
     """The server said nothing."""
+    TASK = "task"
+    """A task has not ended in its time."""
     LEG = "leg"
+
+
+SHORTCUT = 0.1
+"""Seconds that an open leg still gives a call to end before it becomes a task: a client that has a result at once need
+not come back for it."""
+ROUNDS_LEFT_TO_CLIENTS = 8
+"""Clients stop after 10 rounds. A call that may become a task does so before it asks for more than these."""
 
 
 class Timing:
     """The clockwork of one call; all times in monotonic seconds.
 
-    Invariant: ``expires_at`` never passes ``ends_at``.
+    Invariant: ``expires_at`` never passes ``ends_at``, unless the call is a task.
     """
 
     __slots__ = (
@@ -60,6 +70,8 @@ class Timing:
         "leg_since",
         "siblings_until",
         "signed_in_by",
+        "task",
+        "task_from",
     )
 
     def __init__(self, limits: Limits, now: float) -> None:
@@ -75,6 +87,10 @@ class Timing:
         self.beat_at = inf
         """When a server that wants to hear that its ask is looked after is told so next."""
         self.beats = 0
+        self.task = False
+        """Whether the call is a task by now."""
+        self.task_from = inf
+        """From when on it had better be one."""
 
     def round_shown(self, asks: Iterable[Ask], now: float) -> float:
         """A round was shown, or would have been if a leg were open; until when it is good."""
@@ -98,6 +114,16 @@ class Timing:
         self.leg_since = now
         self.abandoned_at = self.expires_at = inf
 
+    def became_task(self, now: float) -> None:
+        """From now on only the task's own time counts."""
+        self.task = True
+        self.ends_at = now + self._limits.task_ttl
+        self.task_from = self.abandoned_at = self.expires_at = inf
+
+    def task_due(self, step: int, now: float) -> bool:
+        """Whether the call had better become a task than ask its client for one more round."""
+        return self.task_from <= now or (self.task_from < inf and step > ROUNDS_LEFT_TO_CLIENTS)
+
     def last_leg_gone(self, now: float) -> None:
         self.abandoned_at = now + self._limits.disconnect_grace
 
@@ -106,19 +132,23 @@ class Timing:
         self.beat_at = now + self._limits.ask_progress if wanted else inf
 
     def overdue(self, phase: Phase, legs: int, now: float) -> Overdue | None:
+        if self.task:
+            return Overdue.TASK if now >= self.ends_at else None
         if now >= self.abandoned_at:
             return Overdue.CLIENT
         if now >= min(self.ends_at, self.expires_at):
             return Overdue.CALL if legs else Overdue.ROUND
         if phase is Phase.RUNNING and now >= self.heard_at + self._limits.silence:
             return Overdue.SERVER
-        return Overdue.LEG if now >= self._leg_ends_at(legs) else None
+        return Overdue.LEG if now >= min(self._leg_ends_at(legs), self.leg_ends_by_task_at(legs)) else None
 
     def deadline(self, phase: Phase, legs: int) -> float:
         """When something is overdue, or due, at the latest."""
         match phase:
             case Phase.DONE:
                 return inf
+            case Phase.RUNNING if self.task:
+                further = inf
             case Phase.RUNNING:
                 further = min(self.heard_at + self._limits.silence, self._leg_ends_at(legs))
             case Phase.GATHERING:
@@ -131,7 +161,11 @@ class Timing:
                 further = inf
             case Phase.WAITING | Phase.RESUMING:
                 further = self._leg_ends_at(legs)
-        return min(self.ends_at, self.expires_at, self.abandoned_at, further)
+        return min(self.ends_at, self.expires_at, self.abandoned_at, self.leg_ends_by_task_at(legs), further)
+
+    def leg_ends_by_task_at(self, legs: int) -> float:
+        """When the open leg is told that the call is a task now."""
+        return max(self.task_from, self.leg_since) + SHORTCUT if legs else inf
 
     def _leg_ends_at(self, legs: int) -> float:
         return inf if self._limits.leg is None or not legs else self.leg_since + self._limits.leg

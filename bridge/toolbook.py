@@ -1,8 +1,8 @@
 """What the bridge has to know of a server's tools before it may call them.
 
 Their ``inputSchema``, since parameters that it marks are mirrored in headers that must match
-[basic/transports/streamable-http, Custom Headers], which of them run only as tasks, and which may be run again.
-Fetched when first needed, all pages, and again when the list has changed.
+[basic/transports/streamable-http, Custom Headers], which of them can, or must, run as tasks, and which may be run
+again. Fetched when first needed, all pages, and again when the list has changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import anyio
 from bridge.group import Group
 from bridge.plain import PlainRequest
 from bridge.replay import may_repeat
-from bridge.tasks import must_be_task
+from bridge.tasks import Support, task_support
 from legacy.messages import Result
 from modern.errors import ProtocolError
 
@@ -39,7 +39,7 @@ async def learn_tools(group: Group) -> None:
     if group.server.limits.one_call is not None and group.roots_come_first:
         return  # it would take the list for the answer
     tools: dict[str, dict[str, Any]] = {}
-    task_tools: set[str] = set()
+    task_tools: dict[str, Support] = {}
     repeatable: set[str] = set()
     seen: set[str] = set()
     cursor: str | None = None
@@ -60,8 +60,8 @@ async def learn_tools(group: Group) -> None:
                     continue
                 schema = tool.get("inputSchema")
                 tools[name] = schema if isinstance(schema, dict) else {}
-                if must_be_task(tool):
-                    task_tools.add(name)
+                if (support := task_support(tool)) is not None:
+                    task_tools[name] = support
                 if may_repeat(tool):
                     repeatable.add(name)
             cursor = reply.value.get("nextCursor")
@@ -70,7 +70,7 @@ async def learn_tools(group: Group) -> None:
             else:
                 seen.add(cursor)
     if complete:
-        group.tools, group.task_tools = tools, frozenset(task_tools)
+        group.tools, group.task_tools = tools, task_tools
         group.repeatable_tools = frozenset(repeatable)
     else:  # what was known of tools that are tasks stays true enough; a half list says nothing about the others
         group.tools_again_at = time.monotonic() + PAUSE

@@ -169,13 +169,15 @@ class Session:
                 self._transport.drop(request_id)
         return alive
 
-    def cancel(self, request_id: int, reason: str) -> None:
-        """Give a request up: ``notifications/cancelled`` to the server; ``on_reply`` will not be called; if the
-        server answers all the same, `Listener.ghost_ended` is. Unknown or answered ids are ignored."""
+    def cancel(self, request_id: int, reason: str, *, tell: bool = True) -> None:
+        """Give a request up: ``notifications/cancelled`` to the server, unless it is told by other means;
+        ``on_reply`` will not be called; if the server answers all the same, `Listener.ghost_ended` is. Unknown or
+        answered ids are ignored."""
         if self._pending.pop(request_id, None) is None:
             return
         self._ghosts.add(request_id)
-        self.notify("notifications/cancelled", {"requestId": request_id, "reason": reason})
+        if tell:
+            self.notify("notifications/cancelled", {"requestId": request_id, "reason": reason})
 
     def forget(self, request_id: int) -> None:
         """Stop remembering a cancelled request (its ghost has expired)."""

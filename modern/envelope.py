@@ -52,6 +52,9 @@ KNOWN_METHODS: Final = frozenset(
         "resources/read",
         "completion/complete",
         "subscriptions/listen",
+        "tasks/get",
+        "tasks/update",
+        "tasks/cancel",
     }
 )
 
@@ -272,6 +275,17 @@ def _check_filter(params: dict[str, Any]) -> None:
         raise _bad_params("'notifications' must be an object.")
 
 
+def _check_task(params: dict[str, Any]) -> None:
+    if type(params.get("taskId")) is not str:
+        raise _bad_params("'taskId' must be a string.")
+
+
+def _check_update(params: dict[str, Any]) -> None:
+    _check_task(params)
+    if type(params.get("inputResponses")) is not dict:
+        raise _bad_params("'inputResponses' must be an object.")
+
+
 _CHECKS: Final[Mapping[str, Callable[[dict[str, Any]], None]]] = {
     "tools/call": _check_named,
     "prompts/get": _check_named,
@@ -282,6 +296,9 @@ _CHECKS: Final[Mapping[str, Callable[[dict[str, Any]], None]]] = {
     "resources/templates/list": _check_cursor,
     "completion/complete": _check_completion,
     "subscriptions/listen": _check_filter,
+    "tasks/get": _check_task,
+    "tasks/update": _check_update,
+    "tasks/cancel": _check_task,
 }
 
 

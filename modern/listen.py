@@ -32,6 +32,8 @@ class Filter:
     resources_changed: bool = False
     resources: tuple[str, ...] = ()
     """URIs in the client's order, each once."""
+    tasks: tuple[str, ...] | None = None
+    """Ids of tasks, each once; None if the filter does not speak of tasks."""
     _wanted: frozenset[str] = frozenset()
     _lengths: frozenset[int] = frozenset()
 
@@ -50,10 +52,14 @@ class Filter:
             raise _wrong("'resourceSubscriptions' must be a list of strings.")
         if len(uris) > MOST_RESOURCES:
             raise _wrong(f"'resourceSubscriptions' has more than {MOST_RESOURCES} entries; open several streams.")
+        ids = asked.get("taskIds")
+        if ids is not None and not (isinstance(ids, list) and all(isinstance(task_id, str) for task_id in ids)):
+            raise _wrong("'taskIds' must be a list of strings.")
         return cls(
             _flag(asked, "toolsListChanged"),
             _flag(asked, "promptsListChanged"),
             _flag(asked, "resourcesListChanged"),
+            tasks=None if ids is None else tuple(dict.fromkeys(ids)),
         ).only(uris)
 
     def supported(self, capabilities: Mapping[str, Any], *, pushes: bool = True) -> Filter:
@@ -99,6 +105,8 @@ class Filter:
             written["resourcesListChanged"] = True
         if self.resources:
             written["resourceSubscriptions"] = list(self.resources)
+        if self.tasks:
+            written["taskIds"] = list(self.tasks)
         return written
 
     def _covers(self, uri: str) -> bool:

@@ -43,6 +43,12 @@ def input_required(
     return made
 
 
+def identified(made: dict[str, Any], server_info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``made``, a result that the caller owns, with the server's identity."""
+    _identify(made, server_info)
+    return made
+
+
 def _identify(made: dict[str, Any], server_info: Mapping[str, Any] | None) -> None:
     if server_info is None:
         return

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from modern import tasks
+
 NO_MODERN_FORM: Final = frozenset({"tasks"})
 """Server capabilities that 2026-07-28 does not have. (Tasks are an extension, which the bridge declares itself.)"""
 _LIVE: Final = frozenset({"listChanged", "subscribe"})
@@ -127,6 +129,8 @@ def discover(
         modern[name] = capability
     if completions and protocol_version == "2024-11-05":
         modern.setdefault("completions", {})
+    extensions = modern.get("extensions")
+    modern["extensions"] = {**(extensions if isinstance(extensions, Mapping) else {}), tasks.EXTENSION: {}}
     return modern
 
 

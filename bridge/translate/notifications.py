@@ -6,6 +6,7 @@ The tables and rules only; whose leg or stream a notification belongs to is deci
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ class Route(Enum):
     """To every listen stream whose filter wants it."""
     SIGNED_IN = auto()
     """To the call that waits for its person to have been at a URL."""
+    TASK = auto()
+    """To the call that the old server runs as the task it names."""
     INSIDE = auto()
     """Nowhere on the wire: it is for the bridge itself."""
 
@@ -35,7 +38,7 @@ ROUTES: Final = {
     "notifications/prompts/list_changed": Route.LISTEN,
     "notifications/resources/list_changed": Route.LISTEN,
     "notifications/resources/updated": Route.LISTEN,
-    "notifications/tasks/status": Route.INSIDE,
+    "notifications/tasks/status": Route.TASK,
     "notifications/tools/list_changed": Route.LISTEN,
 }
 
@@ -58,7 +61,7 @@ def to_modern(method: str, params: dict[str, Any] | None) -> dict[str, Any] | No
 
     Related-task is taken off: tasks are an extension in 2026-07-28, and their notifications name the task elsewhere.
     """
-    if route(method) in (Route.INSIDE, Route.SIGNED_IN):
+    if route(method) in (Route.INSIDE, Route.SIGNED_IN, Route.TASK):
         return None
     return without(params, {RELATED_TASK}) if params is not None else {}
 
@@ -71,6 +74,16 @@ def admits(wanted: str, level: object) -> bool:
     floor = LEVELS.get(wanted)
     rank = LEVELS.get(level) if isinstance(level, str) else None
     return floor is not None and rank is not None and rank >= floor
+
+
+def progress_in_words(params: Mapping[str, Any]) -> str | None:
+    """What a progress notification says, for where there is no stream to bring it: the ``statusMessage`` of a task."""
+    message, progress, total = params.get("message"), params.get("progress"), params.get("total")
+    if isinstance(message, str) and message:
+        return message
+    if isinstance(progress, int | float) and isinstance(total, int | float):
+        return f"{progress:g} of {total:g}"
+    return None
 
 
 class ProgressGate:

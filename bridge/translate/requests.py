@@ -10,17 +10,18 @@ from typing import Any, Final
 from bridge.translate import trace
 from bridge.translate.meta import ENVELOPE
 
-_MODERN_ONLY: Final = frozenset({"_meta", "inputResponses", "requestState"})
+_NOT_PASSED: Final = frozenset({"_meta", "inputResponses", "requestState", "task"})
+"""``task`` is what a client of 2025-11-25 asks for a task with; now the server alone decides [tasks extension]."""
 
 
 def to_legacy(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """``params`` less what only 2026-07-28 has.
+    """``params`` less what only 2026-07-28 has, and what has no meaning there.
 
     The envelope keys of ``_meta`` go (the session sets its own progress token), all others stay, trace context if it
     is well formed. ``method`` is for
     symmetry with the other tables: no method has parameters of its own that change.
     """
-    legacy = {key: value for key, value in params.items() if key not in _MODERN_ONLY}
+    legacy = {key: value for key, value in params.items() if key not in _NOT_PASSED}
     meta = params.get("_meta")
     if isinstance(meta, dict):
         left = {key: value for key, value in meta.items() if key not in ENVELOPE}

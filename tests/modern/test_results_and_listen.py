@@ -61,7 +61,7 @@ def test_a_filter_of_the_wrong_type_is_32602(asked: dict[str, Any]) -> None:
 
 
 def test_unknown_filter_fields_are_ignored_and_what_is_off_is_not_acknowledged() -> None:
-    wanted = read(toolsListChanged=True, promptsListChanged=False, taskIds=["t"], resourceSubscriptions=["a:b", "a:b"])
+    wanted = read(toolsListChanged=True, promptsListChanged=False, other=["t"], resourceSubscriptions=["a:b", "a:b"])
     assert listen.acknowledgement("s", wanted) == {
         "_meta": {"io.modelcontextprotocol/subscriptionId": "s"},
         "notifications": {"toolsListChanged": True, "resourceSubscriptions": ["a:b"]},

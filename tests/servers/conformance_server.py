@@ -24,11 +24,13 @@ from typing import Any
 
 import anyio
 from mcp import McpError, types
+from mcp.server.experimental.task_context import ServerTaskContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
+from mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import AnyUrl
 
@@ -131,17 +133,23 @@ def can(session: ServerSession, **capability: Any) -> bool:
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 
-Tool = Callable[[Json], Awaitable[list[Content]]]
+Answer = list[Content] | types.CallToolResult | types.CreateTaskResult
+Tool = Callable[[Json], Awaitable[Answer]]
 TOOLS: dict[str, tuple[types.Tool, Tool]] = {}
 
 
-def tool(schema: Json | None = None, name: str | None = None) -> Callable[[Tool], Tool]:
-    """Register a tool; its docstring is its description."""
+def tool(
+    schema: Json | None = None, name: str | None = None, tasks: types.TaskExecutionMode | None = None
+) -> Callable[[Tool], Tool]:
+    """Register a tool; its docstring is its description. ``tasks``: whether it can, or must, be called as a task."""
 
     def register(function: Tool) -> Tool:
         called = name or function.__name__
         description = (function.__doc__ or called).strip()
-        definition = types.Tool(name=called, description=description, inputSchema=schema or NO_ARGUMENTS)
+        execution = types.ToolExecution(taskSupport=tasks) if tasks else None
+        definition = types.Tool(
+            name=called, description=description, inputSchema=schema or NO_ARGUMENTS, execution=execution
+        )
         TOOLS[called] = (definition, function)
         return function
 
@@ -357,13 +365,137 @@ async def test_input_required_result_capabilities(arguments: Json) -> list[Conte
     return [text(f"capabilities-ok: {', '.join(said) or 'nothing declared'}")]
 
 
+# --- tasks of 2025-11-25 ----------------------------------------------------------------------------------------------
+
+
+class Store(InMemoryTaskStore):
+    """A task that was cancelled stays so, whatever its work comes to; the SDK's store would raise."""
+
+    async def update_task(
+        self, task_id: str, status: types.TaskStatus | None = None, status_message: str | None = None
+    ) -> types.Task:
+        task = await self.get_task(task_id)
+        if task is not None and task.status == "cancelled":
+            return task
+        return await super().update_task(task_id, status, status_message)
+
+
+store = Store()
+server.experimental.enable_tasks(store)
+
+
+async def pause(task: ServerTaskContext, seconds: float) -> None:
+    """Work for so long, unless the task is cancelled meanwhile."""
+    for _ in range(round(seconds * 20)):
+        now = await store.get_task(task.task_id)
+        if now is None or now.status == "cancelled":
+            return
+        await anyio.sleep(0.05)
+
+
+async def run_task(work: Callable[[ServerTaskContext], Awaitable[types.CallToolResult]]) -> types.CreateTaskResult:
+    created: types.CreateTaskResult = await server.request_context.experimental.run_task(work)
+    return created
+
+
+def texts(*values: str, error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[text(value) for value in values], isError=error)
+
+
+@tool(one_field("name"))
+async def greet(arguments: Json) -> list[Content]:
+    """Greets; never a task."""
+    return [text(f"Hello, {arguments['name']}!")]
+
+
+@tool({"type": "object", "properties": {"seconds": {"type": "number"}, "label": {"type": "string"}}}, tasks="optional")
+async def slow_compute(arguments: Json) -> Answer:
+    """Takes some seconds; may be called as a task."""
+    seconds, done = arguments.get("seconds", 0), text(f"{arguments.get('label', 'slow_compute')}: done")
+    if not server.request_context.experimental.is_task:
+        await anyio.sleep(seconds)
+        return [done]
+
+    async def work(task: ServerTaskContext) -> types.CallToolResult:
+        await task.update_status(f"Computing for {seconds:g} s.")
+        await pause(task, seconds)
+        return types.CallToolResult(content=[done])
+
+    return await run_task(work)
+
+
+@tool(tasks="required")
+async def failing_job(arguments: Json) -> Answer:
+    """Fails after a second, as tools fail; must be called as a task."""
+
+    async def work(task: ServerTaskContext) -> types.CallToolResult:
+        await pause(task, 1)
+        return texts("The job failed.", error=True)
+
+    return await run_task(work)
+
+
+@tool(tasks="required")
+async def protocol_error_job(arguments: Json) -> Answer:
+    """Fails after a second for a fault of its server; must be called as a task."""
+
+    async def work(task: ServerTaskContext) -> types.CallToolResult:
+        await pause(task, 1)
+        raise RuntimeError("The job broke down.")
+
+    return await run_task(work)
+
+
+@tool(one_field("filename"), tasks="required")
+async def confirm_delete(arguments: Json) -> Answer:
+    """Asks for a confirmation while it runs; must be called as a task."""
+
+    async def work(task: ServerTaskContext) -> types.CallToolResult:
+        answer = await task.elicit(f"Delete {arguments['filename']}?", one_field("confirm", "boolean"))
+        return texts("Deleted." if answer.action == "accept" else "Kept.")
+
+    return await run_task(work)
+
+
+@tool(tasks="required")
+async def multi_input(arguments: Json) -> Answer:
+    """Asks two things at once while it runs; must be called as a task."""
+
+    async def work(task: ServerTaskContext) -> types.CallToolResult:
+        said: list[str] = []
+
+        async def ask_for(name: str) -> None:
+            answer = await task.elicit(f"What is your {name} name?", one_field("name"))
+            said.append(f"{name}: {(answer.content or {}).get('name')}")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask_for, "first")
+            group.start_soon(ask_for, "last")
+        return texts(*said)
+
+    return await run_task(work)
+
+
+@tool(tasks="required")
+async def test_tool_with_task(arguments: Json) -> Answer:
+    """Asks for a name, and only then makes a task of the call."""
+    answer = await elicit("What is your name?", "name", key="user_name")
+    name = (answer.content or {}).get("name", "stranger")
+
+    async def work(task: ServerTaskContext) -> types.CallToolResult:
+        await pause(task, 1)
+        return texts(f"Hello, {name}!")
+
+    return await run_task(work)
+
+
 @server.list_tools()
 async def list_tools() -> list[types.Tool]:
     return [definition for definition, _ in TOOLS.values()]
 
 
 @server.call_tool(validate_input=False)
-async def call_tool(name: str, arguments: Json) -> list[Content]:
+async def call_tool(name: str, arguments: Json) -> Answer:
     if name not in TOOLS:
         raise ValueError(f"Unknown tool: {name}")
     return await TOOLS[name][1](arguments)

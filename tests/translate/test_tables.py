@@ -181,7 +181,7 @@ def test_a_client_can_be_asked_something_if_it_declared_anything_that_is_asked()
     assert all(Profile(**{flag: True}).asks_anything for flag in ("form", "url", "sampling", "roots"))
 
 
-def test_discover_declares_what_the_server_declared_less_what_has_no_modern_form() -> None:
+def test_discover_declares_what_the_server_declared_less_what_has_no_modern_form_and_the_tasks_extension() -> None:
     old = {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True, "x": 1},
@@ -194,6 +194,7 @@ def test_discover_declares_what_the_server_declared_less_what_has_no_modern_form
     }
     before = copy.deepcopy(old)
     kept = {key: value for key, value in old.items() if key not in ("tasks", "prompts")}
+    kept["extensions"] = {"a/b": {}, "io.modelcontextprotocol/tasks": {}}
     assert capabilities.discover(old, "2025-11-25", streams=True, completions=None) == kept
     assert capabilities.discover(old, "2025-11-25", streams=False, completions=None) == {
         **kept,
