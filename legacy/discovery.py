@@ -1,8 +1,10 @@
 """Whether the server at a URL is modern: one ``server/discover``, which needs no session (2026-07-28 basic/versioning,
 Backward Compatibility; server/discover).
 
-For servers of both eras, which `legacy.handshake` cannot tell from old ones. An old server refuses it like any request
-without a session; should it open one for it, that is closed again.
+For servers of both eras, which `legacy.handshake` cannot tell from old ones. It must not hurt an old one: some connect
+their only server object to whatever request comes first without a session, so it carries a session id, which a modern
+server ignores (2026-07-28 basic/transports/streamable-http, Earlier Streamable HTTP Revisions) and an old one refuses,
+since it does not know it.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from legacy.transports.http_wire import ACCEPT_EVENTS, media_type, status_line
 from legacy.wire import decode, encode, messages
 
 _ID = "discover"
+_NO_SESSION = "none-yet"
 _SAYS_NOTHING = frozenset({401, 403, 408, 425, 429, 502, 503, 504})
 """Answers of a server, or of what stands before it, that say nothing about its era."""
 
@@ -33,6 +36,7 @@ async def discover(
     body = encode({"jsonrpc": "2.0", "id": _ID, "method": probe.DISCOVER, "params": probe.discover_params(client_info)})
     async with new_client(target, limits) as client:
         endpoint = Endpoint(target, client)
+        endpoint.session_id = _NO_SESSION
         session: str | None = None
         try:
             with anyio.move_on_after(probe.DISCOVER_WAIT) as waited:

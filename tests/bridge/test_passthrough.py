@@ -422,7 +422,7 @@ async def test_an_old_server_that_opens_a_session_for_the_look_has_it_closed_and
         await front.serve(over_stdio("tools/list"), Leg())
         assert front.judged()
         assert [(x.verb, x.headers.get("mcp-session-id")) for x in server.seen[:3]] == [
-            ("POST", None),
+            ("POST", "none-yet"),
             ("DELETE", "stray"),
             ("POST", None),
         ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
+from legacy.discovery import discover
 from legacy.errors import CannotStart, OneSessionOnly
 from legacy.targets import HttpTarget
 from tests.legacy.http_server import Exchange, HttpServer, serving
-from tests.legacy.support import connected
+from tests.legacy.support import CLIENT, QUICK, connected
 from tests.peers.talking import ROOT, node, node_modules, server_process
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +32,17 @@ async def refused(target: HttpTarget) -> CannotStart:
         found = found.exceptions[0]
     assert isinstance(found, CannotStart)
     return found
+
+
+@pytest.mark.parametrize("mode", ["transport", "shown", "hidden", "sse"])
+async def test_to_be_asked_whether_it_is_modern_costs_such_a_server_nothing(mode: str) -> None:
+    """Some connect their only server object to whatever comes first without a session id."""
+    env = {"MRTR_TEST_NODE_MODULES": str(node_modules())}
+    with server_process([node(), str(SERVER), mode], r"listening on port (\d+)", env=env) as match:
+        target = HttpTarget(f"http://127.0.0.1:{match[1]}/{'sse' if mode == 'sse' else 'mcp'}")
+        assert await discover(target, CLIENT, QUICK, logging.getLogger("mrtr")) == ()
+        async with connected(target) as session:
+            assert session.server_info["name"] == "one-session"
 
 
 @pytest.mark.parametrize(("mode", "certain"), [("transport", True), ("shown", True), ("hidden", False), ("sse", True)])
