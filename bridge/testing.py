@@ -14,7 +14,8 @@ Python SDK of the old protocol, and `http_face` is an ASGI application as well, 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
@@ -61,10 +62,12 @@ async def bridge_for(
         inside = sdk_target(server)
     else:
         inside = AppTarget(url, headers or {}, app=server)
-    settings = Server(target=Target(inside=inside, name=name), limits=limits or Limits(), **options)
     failure: Exception | None = None
-    started = lifespan(inside.app) if isinstance(inside, AppTarget) else nullcontext()
-    async with started, bridge_running(settings, KeyRing.random()) as bridge:
+    async with AsyncExitStack() as started:
+        if isinstance(inside, AppTarget):
+            inside = replace(inside, app=await started.enter_async_context(lifespan(inside.app)))
+        settings = Server(target=Target(inside=inside, name=name), limits=limits or Limits(), **options)
+        bridge = await started.enter_async_context(bridge_running(settings, KeyRing.random()))
         try:
             yield bridge
         except Exception as error:  # raised outside: the groups of tasks would wrap it

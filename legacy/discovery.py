@@ -65,6 +65,8 @@ async def _answer(endpoint: Endpoint, response: httpx.Response, limits: Limits) 
     decoder = EventDecoder(limits.max_message)
     async for chunk in response.aiter_bytes():
         for event in decoder.feed(chunk):
+            if event.event == "endpoint":
+                return {}  # a server of HTTP+SSE that takes any method for its GET, and will say no more
             if found := _response(event.data):
                 return found
     return {}

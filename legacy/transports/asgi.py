@@ -154,45 +154,54 @@ class _Exchange:
 
 
 @asynccontextmanager
-async def lifespan(app: Asgi) -> AsyncIterator[None]:
-    """Start an application, and stop it at the end; one that knows no lifespan is left alone.
+async def lifespan(app: Asgi) -> AsyncIterator[Asgi]:
+    """Start an application, and stop it at the end; one that knows no lifespan is left alone. Yields the application
+    with the state that it made when it started.
 
     Raises:
-        CannotStart: it said that it cannot.
+        CannotStart: it said that it cannot, or nothing for `LIFESPAN_WAIT`.
     """
     to_app, from_host = anyio.create_memory_object_stream[Message](2)
     told = anyio.Event()
-    answers: list[Message] = []
+    answers: list[str] = []
+    state: dict[str, Any] = {}
+    failure = ""
 
     async def send(message: Message) -> None:
-        answers.append(message)
+        nonlocal failure
+        answers.append(message["type"])
+        if message["type"].endswith(".failed"):
+            failure = message.get("message") or "it did not say why"
         told.set()
 
     async def run() -> None:
         try:
-            await app({"type": "lifespan", "asgi": _VERSIONS, "state": {}}, from_host.receive, send)
+            await app({"type": "lifespan", "asgi": _VERSIONS, "state": state}, from_host.receive, send)
         except Exception as error:
             log.debug("the application has no lifespan, or failed in it: %s", blame(error))
         finally:
             told.set()
 
+    async def started(scope: Message, receive: Callable[[], Awaitable[Message]], send: Any) -> None:
+        await app({**scope, "state": dict(state)}, receive, send)
+
     async with anyio.create_task_group() as tasks:
         with to_app, from_host:
             to_app.send_nowait({"type": "lifespan.startup"})
             tasks.start_soon(run)
-            with anyio.move_on_after(LIFESPAN_WAIT):
+            with anyio.move_on_after(LIFESPAN_WAIT) as waited:
                 await told.wait()
-            last = answers[-1] if answers else {}
-            started = last.get("type") == "lifespan.startup.complete"
+            if waited.cancelled_caught:
+                failure = f"it was not ready within {LIFESPAN_WAIT:g} s"
             told = anyio.Event()
             try:
-                if last.get("type") != "lifespan.startup.failed":
-                    yield
+                if not failure:
+                    yield started
             finally:
-                if started:
+                if answers == ["lifespan.startup.complete"]:
                     with anyio.move_on_after(LIFESPAN_WAIT, shield=True):
                         to_app.send_nowait({"type": "lifespan.shutdown"})
                         await told.wait()
                 tasks.cancel_scope.cancel()
-    if last.get("type") == "lifespan.startup.failed":
-        raise CannotStart(f"The application could not start: {last.get('message') or 'it did not say why'}.")
+    if answers[:1] != ["lifespan.startup.complete"] and failure:
+        raise CannotStart(f"The application could not start: {failure}.")

@@ -155,16 +155,24 @@ async def test_an_application_is_started_and_stopped_once() -> None:
     heard: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": scope["state"]["made"]})
+            return
+        scope["state"]["made"] = b"at the start"
         for answer in ("startup", "shutdown"):
             heard.append((await receive())["type"])
             await send({"type": f"lifespan.{answer}.complete"})
 
-    async with lifespan(app):
+    async with lifespan(app) as started, httpx.AsyncClient(transport=asgi_transport(started)) as client:
         assert heard == ["lifespan.startup"]
+        assert (await client.get("http://app/")).content == b"at the start"
     assert heard == ["lifespan.startup", "lifespan.shutdown"]
 
 
-async def test_an_application_that_cannot_start_says_why_and_one_without_lifespan_is_left_alone() -> None:
+async def test_an_application_that_cannot_start_says_why_and_one_without_lifespan_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def broken(scope: Any, receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "lifespan.startup.failed", "message": "no database"})
@@ -172,6 +180,13 @@ async def test_an_application_that_cannot_start_says_why_and_one_without_lifespa
     async def without(scope: Any, receive: Any, send: Any) -> None:
         assert scope["type"] == "http"
 
+    async def silent(scope: Any, receive: Any, send: Any) -> None:
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr("legacy.transports.asgi.LIFESPAN_WAIT", 0.05)
+    with pytest.raises(CannotStart, match=r"not ready within 0\.05 s"):
+        async with lifespan(silent):
+            raise AssertionError("not reached")
     with pytest.raises(CannotStart, match="no database"):
         async with lifespan(broken):
             raise AssertionError("not reached")

@@ -47,8 +47,8 @@ async def test_at_a_wrong_path_the_error_says_what_both_were_answered(everything
 
 async def test_a_server_of_both_eras_is_served_as_an_old_one() -> None:
     app = MCPServer("both").streamable_http_app()
-    async with lifespan(app):
-        assert await kind_of(AppTarget("http://127.0.0.1:8000/mcp", app=app)) == "streamable-http"
+    async with lifespan(app) as started:
+        assert await kind_of(AppTarget("http://127.0.0.1:8000/mcp", app=started)) == "streamable-http"
 
 
 async def test_a_modern_server_at_a_url_is_told_apart(everything_over_stdio: Http) -> None:
