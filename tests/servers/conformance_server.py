@@ -6,6 +6,7 @@ elicitation, sampling and roots requests in the middle of a call. It knows nothi
 
     python tests/servers/conformance_server.py               # stdio
     python tests/servers/conformance_server.py --http PORT   # Streamable HTTP; prints its URL on stderr
+    python tests/servers/conformance_server.py --sse PORT    # HTTP+SSE; the same
 
 One scenario prescribes the name of an input request; such an ask carries ``_meta["mrtr-bridge/inputKey"]``, which an
 old client ignores. The low-level server is used throughout, since it passes tool schemas on as they are written.
@@ -620,11 +621,38 @@ async def run_http(port: int) -> None:
     await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listener])
 
 
+async def run_sse(port: int) -> None:
+    import uvicorn
+    from mcp.server.sse import SseServerTransport
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Mount, Route
+
+    transport = SseServerTransport("/messages/")
+
+    async def connect(request: Request) -> Response:
+        async with transport.connect_sse(request.scope, request.receive, request._send) as (reader, writer):
+            await server.run(reader, writer, server.create_initialization_options())
+        return Response()
+
+    listener = socket.create_server(("127.0.0.1", port))
+    app = Starlette(routes=[Route("/sse", connect), Mount("/messages/", app=transport.handle_post_message)])
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}/sse", file=sys.stderr, flush=True)
+    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listener])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="A legacy server with the fixtures of the MCP conformance suite.")
     parser.add_argument("--http", type=int, metavar="PORT", help="serve Streamable HTTP there instead of stdio")
-    port = parser.parse_args().http
-    anyio.run(run_stdio) if port is None else anyio.run(run_http, port)
+    parser.add_argument("--sse", type=int, metavar="PORT", help="serve HTTP+SSE there instead")
+    given = parser.parse_args()
+    if given.http is not None:
+        anyio.run(run_http, given.http)
+    elif given.sse is not None:
+        anyio.run(run_sse, given.sse)
+    else:
+        anyio.run(run_stdio)
 
 
 if __name__ == "__main__":
