@@ -49,6 +49,7 @@ class Course:
         "_out",
         "_replayable",
         "_signed_in",
+        "_sure",
         "_takes_tasks",
         "_timing",
         "_turn_given",
@@ -97,6 +98,7 @@ class Course:
         self._replayable = replayable
         self._journal = Journal()
         self._signed_in: set[str] = set()
+        self._sure = True
         """URLs' ids whose completion the server has announced."""
         self._turn_given = False
         self._takes_tasks = takes_tasks
@@ -275,6 +277,7 @@ class Course:
     def _tell(self, item: Delivery | Refusal) -> None:
         if isinstance(item, Delivery):
             self._out.append(o.Answer(item.ask, item.result))
+            self._sure = self._sure and item.ask.sure
         else:
             self._refuse(item)
 
@@ -345,7 +348,7 @@ class Course:
             case Overdue.ROUND if self._replayable() and self.attempting and self._now < self._timing.ends_at:
                 raise AttemptEnded(None, TOO_LATE)
             case _:
-                raise endings.of_time(overdue, self._limits)
+                raise endings.of_time(overdue, self._limits, sure=self._sure or self.phase is not Phase.RUNNING)
 
     @property
     def is_task(self) -> bool:

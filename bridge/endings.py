@@ -79,27 +79,33 @@ def of_reply(method: str, reply: Reply, missing: Missing, declared: Mapping[str,
             return o.Failed(errors.lost(reason))
 
 
-def of_time(overdue: Overdue, limits: Limits) -> Over:
-    """The end of a call that took too long for one of those who wait."""
+def of_time(overdue: Overdue, limits: Limits, *, sure: bool = True) -> Over:
+    """The end of a call that took too long for one of those who wait. Not ``sure``: its server may have forgotten an
+    answer (`legacy.messages.Ask.sure`)."""
+    why = "" if sure else FORGETFUL
     match overdue:
         case Overdue.CLIENT:
             return Over(None, cancel="The client went away.")
         case Overdue.CALL:
-            message = "The call took longer than it may (--call-ttl); it was cancelled."
+            message = f"The call took longer than it may (--call-ttl); it was cancelled.{why}"
             return Over(failed(message), cancel="The call took too long.")
         case Overdue.TASK:
-            message = "The task took longer than it may (--task-ttl); it was cancelled."
+            message = f"The task took longer than it may (--task-ttl); it was cancelled.{why}"
             return Over(failed(message), cancel="The task took too long.")
         case Overdue.SERVER:
             message = (
                 f"The server said nothing for {limits.silence:g} s (--timeout); the call was cancelled."
-                " Whether it had an effect is unknown."
+                f" Whether it had an effect is unknown.{why}"
             )
             return Over(failed(message), cancel="The server was silent for too long.", keep=True)
         case Overdue.ROUND | Overdue.LEG:
             return Over(None, cancel=TOO_LATE)
 
 
+FORGETFUL = (
+    " It had been given an answer, but it keeps no sessions (its initialize brought no Mcp-Session-Id), so the answer"
+    " may have reached a part of it that has forgotten the call: run a server that asks with sessions."
+)
 TOO_LATE = "The call was not continued in time."
 
 

@@ -23,6 +23,8 @@ class Ask:
     """The request of ours that the wire says it belongs to (the POST on whose stream it came), or None: unlabelled."""
     at: float
     """Monotonic seconds when it arrived."""
+    sure: bool = True
+    """Whether an answer will find the one who asked (`legacy.transports.base.Transport.keeps_session`)."""
     open: bool = True
     """False once it was answered, refused or withdrawn."""
 

@@ -294,7 +294,7 @@ class Session:
             if self._repeated(method, params, server_id, again):
                 self._log.debug("the server repeated its %s (id %r) on a resumed stream", method, server_id)
                 return
-            ask = Ask(method, params, server_id, request_id, time.monotonic())
+            ask = Ask(method, params, server_id, request_id, time.monotonic(), sure=self._transport.keeps_session)
             self._asks[server_id] = ask
             self._guarded(self._listener.asked, self, ask)
         else:

@@ -47,6 +47,9 @@ class Transport(AbstractAsyncContextManager["Transport", None], Protocol):
     """Whether messages can arrive that the wire ties to no request."""
     repeats: bool
     """Whether a message may arrive twice (a stream that is resumed)."""
+    keeps_session: bool
+    """Whether the server gave us something by which it finds our session again; False: an answer may reach a part of it
+    that has never heard of the ask."""
     kind: str
     """``stdio``, ``streamable-http``, ``http-sse`` or ``memory``."""
 

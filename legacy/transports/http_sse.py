@@ -56,6 +56,7 @@ class HttpSseTransport:
 
     unlabelled = True
     repeats = False
+    keeps_session = True
     kind = probe.HTTP_SSE
 
     def __init__(self, target: HttpTarget, name: str, limits: Limits) -> None:

@@ -24,6 +24,7 @@ from legacy.transports.http_wire import (
     ACCEPT_EVENTS,
     CREDENTIALS,
     PASSING,
+    adopted,
     advice,
     media_type,
     status_line,
@@ -162,7 +163,7 @@ class Streams:
             self.named_endpoint = True
             self._receiver.request_lost(request_id, "The URL answers a POST with a stream of HTTP+SSE.", processed=True)
         for message in found:
-            self._receiver.received(message, request_id, again=again)
+            self._receiver.received(adopted(message, request_id), request_id, again=again)
         if not found:
             self._log.debug("an event of %d bytes is no message", len(event.data))
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from legacy.messages import Refusal
-from legacy.replies import says_one_session
+from legacy.replies import as_int, says_one_session
 from legacy.wire import decode
 
 ACCEPT_BOTH = "application/json, text/event-stream"
@@ -50,6 +50,14 @@ def error_in(body: bytes) -> dict[str, Any] | None:
         return None
     error = value.get("error") if isinstance(value, dict) else None
     return error if isinstance(error, dict) and isinstance(error.get("code"), int) else None
+
+
+def adopted(message: dict[str, Any], request_id: int | None) -> dict[str, Any]:
+    """A message that answers a POST: an error whose id is none of ours (null, or text such as "server-error") is the
+    POST's own, since HTTP says whose it is."""
+    if request_id is None or "error" not in message or "method" in message or as_int(message.get("id")) is not None:
+        return message
+    return {**message, "id": request_id}
 
 
 def session_is_gone(status: int, body: bytes, *, had_session: bool) -> bool:

@@ -32,6 +32,7 @@ class MemoryTransport:
 
     unlabelled = True
     repeats = False
+    keeps_session = True
     url = None
     kind = "memory"
 

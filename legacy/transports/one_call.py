@@ -32,6 +32,7 @@ class OneCall:
     def __init__(self, inner: Transport) -> None:
         self.unlabelled = inner.unlabelled
         self.repeats = inner.repeats
+        self.keeps_session = inner.keeps_session
         self.kind = inner.kind
         self._inner = inner
         self._receiver: Receiver

@@ -44,6 +44,7 @@ class StdioTransport:
 
     unlabelled = True
     repeats = False
+    keeps_session = True
     url = None
     kind = "stdio"
 

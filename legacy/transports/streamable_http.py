@@ -28,6 +28,7 @@ from legacy.transports.http_pushes import Pushes
 from legacy.transports.http_streams import Streams
 from legacy.transports.http_wire import (
     ACCEPT_EVENTS,
+    adopted,
     advice,
     error_in,
     media_type,
@@ -49,6 +50,7 @@ class StreamableHttpTransport:
 
     def __init__(self, target: HttpTarget, name: str, limits: Limits) -> None:
         self.unlabelled = True
+        self.keeps_session = True
         self._target = target
         self._name = name
         self._limits = limits
@@ -212,6 +214,7 @@ class StreamableHttpTransport:
                 self._farewell.undecided.discard(request_id)
                 if method == "initialize":
                     self._endpoint.session_id = response.headers.get("mcp-session-id")
+                    self.keeps_session = self._endpoint.session_id is not None
                 if media_type(response) == ACCEPT_EVENTS:
                     await self._streams.read(response, decoder, request_id)
                 else:
@@ -241,7 +244,7 @@ class StreamableHttpTransport:
         except ValueError:
             found = []
         for message in found:
-            self._receiver.received(message, request_id)
+            self._receiver.received(adopted(message, request_id), request_id)
         kind = media_type(response) or "no media type"
         self._lost(request_id, method, f"ended with something that is no answer to it ({len(body)} bytes, {kind})")
 

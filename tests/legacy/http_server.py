@@ -67,6 +67,14 @@ class Exchange:
         data = ("\r\n".join(lines) + "\r\n\r\n").encode()
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
+    async def pieces(self, *pieces: bytes, pause: float = 0, **headers: str) -> None:
+        """An answer of these bytes, with these headers and no others."""
+        await self._start(200, headers)
+        for piece in pieces:
+            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+            await anyio.sleep(pause)
+        await self.end()
+
     async def end(self) -> None:
         """The stream is over."""
         await self._send({"type": "http.response.body", "body": b""})

@@ -22,6 +22,7 @@ class ScriptedTransport:
     def __init__(self, *, repeats: bool = False) -> None:
         self.unlabelled = True
         self.repeats = repeats
+        self.keeps_session = True
         self.url: str | None = None
         self.kind = "stdio"
         self.sent: list[dict[str, Any]] = []
