@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -25,6 +26,8 @@ from modern.serving import Leg
 if TYPE_CHECKING:
     from bridge.group import Group
 
+SELDOM = 30.0
+"""Seconds between two times that clients are told to look for themselves because a stream of the server's was cut."""
 CHANGES = tuple(f"notifications/{what}/list_changed" for what in ("tools", "prompts", "resources"))
 
 
@@ -62,6 +65,8 @@ class Listening:
         self._holder: Session | None = None
         """The session that the streams listen to, among all that are open: where resources are watched."""
         self._restoring = False
+        self._about_to_tell = False
+        self._told_at = -inf
         self._closing = False
 
     def __bool__(self) -> bool:
@@ -137,10 +142,18 @@ class Listening:
 
     def interrupted(self, session: Session) -> None:
         """The session goes on, but what its server announced for a while did not arrive."""
-        if session is self._holder:
-            self._look_again()
-            for uri in self._watching.taken():
-                self.publish(listen.UPDATED, {"uri": uri})
+        if session is self._holder and self and not self._about_to_tell:
+            self._about_to_tell = True
+            self._spawn(self._tell_interruption)
+
+    async def _tell_interruption(self) -> None:
+        """At once if it is the first for a while: some servers end a stream as soon as it is open, again and again."""
+        await anyio.sleep(max(0.0, self._told_at + SELDOM - anyio.current_time()))
+        self._about_to_tell = False
+        self._told_at = anyio.current_time()
+        self._look_again()
+        for uri in self._watching.taken():
+            self.publish(listen.UPDATED, {"uri": uri})
 
     def _look_again(self) -> None:
         """Whatever changed meanwhile nobody has told us: let every client look for itself."""

@@ -19,7 +19,19 @@ from modern.errors import ProtocolError
 class PlainRequest:
     """A request that cannot be asked about: sent, answered, or given up."""
 
-    __slots__ = ("_leg", "_method", "_page", "_params", "_progress", "_reply", "client_name", "run", "trace_id")
+    __slots__ = (
+        "_leg",
+        "_method",
+        "_page",
+        "_params",
+        "_patience",
+        "_progress",
+        "_reply",
+        "_silence",
+        "client_name",
+        "run",
+        "trace_id",
+    )
 
     def __init__(
         self, method: str, params: dict[str, Any], leg: OpenLeg | None = None, page: Page | None = None
@@ -34,6 +46,9 @@ class PlainRequest:
         self._params = params
         self._page = page
         self._progress = notifications.ProgressGate()
+        self._silence = 0.0
+        self._patience: asyncio.Timeout | None = None
+        """Until when the server may be silent, while it is waited for."""
         self._reply: asyncio.Future[Reply | ProtocolError] = asyncio.get_running_loop().create_future()
 
     async def ask(self, group: Group, silence: float) -> Reply:
@@ -43,11 +58,12 @@ class PlainRequest:
             ProtocolError: no session could be had, its cursors are others, or the server said nothing for ``silence``
                 seconds.
         """
+        self._silence = silence
         for left in range(group.most_resent, -1, -1):
             await group.ready()
             group.place(self.run)
             try:
-                async with asyncio.timeout(silence):
+                async with asyncio.timeout(group.server.limits.call_ttl), asyncio.timeout(silence) as self._patience:
                     reply = await self._reply
             except TimeoutError:
                 group.cancel(self.run, "The server was silent for too long.")
@@ -94,4 +110,9 @@ class PlainRequest:
         raise AssertionError("a plain request is never suspended")
 
     def notified(self, method: str, params: dict[str, Any]) -> bool:
-        return self._leg is not None and deliver(self._leg, method, params, self._progress)
+        if self._leg is None:
+            return False
+        if self._patience is not None and not self._patience.expired() and not self._reply.done():
+            loop = asyncio.get_running_loop()
+            self._patience.reschedule(loop.time() + self._silence)
+        return deliver(self._leg, method, params, self._progress)

@@ -105,7 +105,7 @@ async def test_nothing_is_told_to_a_leg_that_has_ended() -> None:
 
 
 TALKER = """
-import json, sys
+import json, sys, time
 for line in sys.stdin:
     m = json.loads(line)
     if "id" not in m:
@@ -121,7 +121,8 @@ for line in sys.stdin:
         made = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
         for n in range(int(sys.argv[2])):
             params["progress"] = n
-            print(json.dumps(made))
+            print(json.dumps(made), flush="slowly" in sys.argv)
+            time.sleep(0.1 if "slowly" in sys.argv else 0)
         r = {"content": [{"type": "text", "text": m["method"]}], "tools": [], "completion": {"values": []}}
     print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
 """
@@ -146,6 +147,13 @@ async def test_a_request_that_cannot_be_asked_about_has_progress_as_well(method:
         params = {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}
         await client.send(method, params if method == "completion/complete" else {}, progress_token="t")
         assert progress(client.leg) == [("t", 0), ("t", 1)]
+
+
+async def test_a_list_that_reports_progress_is_not_taken_for_silent() -> None:
+    async with bridged(*talker({"tools": {}}, 8, "slowly"), silence=0.4) as bridge:
+        client = Client(bridge)
+        await client.send("tools/list", progress_token="t")  # takes 0.8 s
+        assert progress(client.leg) == [("t", n) for n in range(8)]
 
 
 @asynccontextmanager

@@ -334,11 +334,22 @@ async def test_an_http_server_that_is_started_anew_is_subscribed_again_though_no
                     await until(lambda: len(stream.updates()) == 3)
 
 
-async def test_a_session_that_could_not_be_heard_for_a_while_has_its_clients_look_again() -> None:
+async def test_a_session_that_could_not_be_heard_for_a_while_has_its_clients_look_again_but_not_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bridge.listening.SELDOM", 0.3)
     wanted = {"resourceSubscriptions": ["asker://plain"], "toolsListChanged": True}
+    told = [CHANGES["toolsListChanged"], UPDATED]
     async with bridged() as bridge, listening(bridge, **wanted) as stream:
         session = only_group(bridge).primary
         assert session is not None
         session.interrupted()
-        assert stream.methods() == [ACKNOWLEDGED, CHANGES["toolsListChanged"], UPDATED]
+        await until(lambda: stream.methods()[1:] == told)
         assert stream.updates() == ["asker://plain"]
+        for _ in range(5):
+            session.interrupted()
+            await anyio.sleep(0.01)
+        assert stream.methods()[1:] == told
+        await until(lambda: stream.methods()[1:] == told * 2)
+        await anyio.sleep(0.4)
+        assert stream.methods()[1:] == told * 2
