@@ -30,6 +30,7 @@ class Playbook:
         siblings: float = 0.05,
         server: dict[str, Any] | None = None,
         replayable: bool = False,
+        takes_tasks: bool = False,
         **limits: Any,
     ) -> None:
         self.now = 1000.0
@@ -43,6 +44,7 @@ class Playbook:
             lambda: server if server is not None else {"tools": {}, "prompts": {}, "resources": {}},
             self.now,
             replayable=lambda: replayable,
+            takes_tasks=takes_tasks,
         )
         self.names: dict[int, str] = {}
         self.settled: dict[object, o.Outcome] = {}
@@ -94,6 +96,10 @@ class Playbook:
                 return f"complete {result.get('text', '')}".rstrip()
             case o.Failed(error=error):
                 return f"error {error.code}"
+            case o.BecameTask():
+                return "task"
+            case o.Cancelled():
+                return "cancelled"
             case o.InputRequired(requests=requests, step=step):
                 return f"round {step}: {' '.join(requests) or 'nothing'}"
 
@@ -187,6 +193,18 @@ def signed_in(id: str) -> Play:
     return lambda play: play.call.feed(o.SignedIn(id), play.now)
 
 
+def made_task(play: Playbook) -> list[o.Command]:
+    return play.call.feed(o.MadeTask(), play.now)
+
+
+def task_cancelled(play: Playbook) -> list[o.Command]:
+    return play.call.feed(o.TaskCancelled(), play.now)
+
+
+def update(**answers: Any) -> Play:
+    return lambda play: play.call.update({key.replace("_", "-"): value for key, value in answers.items()}, play.now)
+
+
 def heard(play: Playbook) -> list[o.Command]:
     return play.call.feed(o.Heard(), play.now)
 
@@ -211,6 +229,6 @@ def retry_with(leg: str, step: int, responses: object, *, declares: dict[str, An
 
 __all__ = [
     "ACCEPT", "ELICIT", "EVERYTHING", "ROOTED", "ROOTS", "SAMPLE", "SAMPLED", "Playbook", "ProtocolError", "StepUsed",
-    "after", "asks", "dies", "fails", "form", "gone", "heard", "replies", "resumed", "retry", "retry_with",
-    "roots_settled", "sent", "signed_in", "start", "the", "withdraws",
+    "after", "asks", "dies", "fails", "form", "gone", "heard", "made_task", "replies", "resumed", "retry", "retry_with",
+    "roots_settled", "sent", "signed_in", "start", "task_cancelled", "the", "update", "withdraws",
 ]  # fmt: skip

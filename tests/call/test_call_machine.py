@@ -34,7 +34,7 @@ class CallMachine(RuleBasedStateMachine):
     The model: every leg gets exactly one outcome or has gone; an ask is told its end at most once; an answer is never
     delivered unless a client gave it for that very ask, or for the same one of an earlier attempt; a token works for
     one set of answers only; the server has one request at a time, and a second one only where that is harmless or the
-    first was refused until its person has signed in.
+    first was refused until its person has signed in; a task has no legs, and its keys are good for one answer.
     """
 
     def __init__(self) -> None:
@@ -51,23 +51,41 @@ class CallMachine(RuleBasedStateMachine):
         self.outcomes: list[o.InputRequired] = []
         self.begun = self.sent = self.suspended = self.over = False
         self.attempts = 0
+        self.task = False
+        self.answered: set[str] = set()
+        """Keys of a task that were answered."""
         self.refused = False
         self.resuming = 0
 
-    @initialize(replayable=st.booleans())
-    def begins(self, replayable: bool) -> None:
-        self.replayable = replayable
+    @initialize(
+        replayable=st.booleans(), tasks=st.booleans(), after=st.sampled_from([None, 0.1, 20.0]), at_once=st.booleans()
+    )
+    def begins(self, replayable: bool, tasks: bool, after: float | None, at_once: bool) -> None:
+        self.replayable, self.takes_tasks = replayable, tasks
         self.call = Call(
             "tools/call",
             Profile.of(EVERYTHING),
-            Limits(call_ttl=5000, elicitation_ttl=100, sampling_ttl=50, roots_ttl=50, silence=300),
+            Limits(
+                call_ttl=5000,
+                elicitation_ttl=100,
+                sampling_ttl=50,
+                roots_ttl=50,
+                silence=300,
+                task_after=after,
+                task_ttl=1000,
+            ),
             lambda: 0.05,
             lambda: {"tools": {}},
             self.now,
             replayable=lambda: replayable,
+            takes_tasks=tasks,
         )
         self.legs.add("first")
         self.do(self.call.start("first", self.now))
+        if tasks and at_once:  # half of the time it is a task before anything else happens
+            self.is_sent()
+            self.makes_a_task()
+            self.passes(0.2)
 
     # -- carrying out -------------------------------------------------------------------------------------------------
 
@@ -85,7 +103,11 @@ class CallMachine(RuleBasedStateMachine):
                     assert leg in self.legs, "a leg was answered twice, or after it had gone"
                     self.legs.remove(str(leg))
                     if isinstance(outcome, o.InputRequired):
+                        assert not self.task or any(outcome is known for known in self.outcomes)
                         self.show(outcome)
+                    elif isinstance(outcome, o.BecameTask):
+                        assert self.takes_tasks, "a task for a client that takes none"
+                        self.task = True
                     else:
                         self.over = True
                 case o.Answer(ask=ask, result=result):
@@ -206,6 +228,47 @@ class CallMachine(RuleBasedStateMachine):
             self.used[step] = responses
         self.do(commands)
 
+    @precondition(lambda self: self.sent)
+    @rule()
+    def makes_a_task(self) -> None:
+        self.do(self.call.feed(o.MadeTask(), self.now))
+
+    @precondition(lambda self: self.task)
+    @rule(data=st.data(), kind=st.sampled_from(["all", "one", "old", "wrong", "bad shape"]))
+    def updates(self, data: st.DataObject, kind: str) -> None:
+        asked = self.call.input_requests
+        responses: Any = {key: ANSWERS[request["method"]] for key, request in asked.items()}
+        match kind:
+            case "one" if asked:
+                key = data.draw(st.sampled_from(sorted(asked)))
+                responses = {key: responses[key]}
+            case "old":
+                responses = {key: {"action": "nonsense"} for key in self.answered}
+            case "wrong":
+                responses = {
+                    k: WRONG if asked[k]["method"] == "elicitation/create" else a for k, a in responses.items()
+                }
+            case "bad shape":
+                responses = [] if data.draw(st.booleans()) else dict.fromkeys(asked, 3)
+        for name, ask in self.asks.items():
+            self.given[name] += [ANSWERS[ask.method], WRONG]
+            self.given_before.setdefault(ask.method, []).extend([ANSWERS[ask.method], WRONG])
+        try:
+            commands = self.call.update(responses, self.now)
+        except ProtocolError:
+            assert self.call.input_requests == asked, "a refused update took something"
+            return
+        if self.call.phase is not Phase.DONE:
+            self.answered |= set(responses) & set(asked)
+        self.do(commands)
+
+    @precondition(lambda self: self.task)
+    @rule(really=RARELY)
+    def cancels_the_task(self, really: bool) -> None:
+        if really:
+            self.do(self.call.feed(o.TaskCancelled(), self.now))
+            assert self.call.phase is Phase.DONE
+
     @rule()
     def signs_in(self) -> None:
         self.do(self.call.feed(o.SignedIn("e1"), self.now))
@@ -251,6 +314,16 @@ class CallMachine(RuleBasedStateMachine):
         if self.call.phase is Phase.SUSPENDED:
             assert len(self.call.outstanding)
             assert not self.legs
+
+    @invariant()
+    def a_task_has_no_leg_asks_nothing_under_an_answered_key_and_comes_to_something(self) -> None:
+        assert self.call.is_task == self.task
+        if self.task:
+            assert not self.legs
+            assert not self.answered & set(self.call.input_requests), "an answered key is asked again"
+            assert (self.call.phase is Phase.DONE) == (self.call.outcome is not None)
+            if self.call.phase is Phase.SUSPENDED:
+                assert len(self.call.input_requests) >= len(self.call.outstanding) > 0, "something cannot be seen"
 
     @invariant()
     def nothing_waits_for_ever(self) -> None:
