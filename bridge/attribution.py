@@ -26,9 +26,11 @@ Everything else is a race that was lost and changes nothing.
 Whose ask it is, is judged in `bridge.verdicts` (rules 3 to 8).
 
 *Candidates* of an unlabelled ask are the runs that were sent on its channel before it came and are not answered
-since: plain ones and ghosts too. Those that waited for us when it came (suspended, resuming) count only if their tool
-is known to ask several things at once, or if no other is left. An asker cannot finish before it has its answer, so
-each run that finishes leaves the set, which is judged again at once:
+since: plain ones and ghosts too. Those that waited for us when it came (suspended, resuming) count only if they may
+have asked something else meanwhile, or if no other is left. For how long after their last ask they may is learned:
+three times the longest gap that was seen between two asks of one call, at least a second; a second too for a tool that
+is hardly known (without limit where nothing may be inferred); not at all for one that asks one by one. An asker cannot
+finish before it has its answer, so each run that finishes leaves the set, which is judged again at once:
 
     candidates                                               verdict
     none                                                     refuse
@@ -296,6 +298,8 @@ class Attribution:
             match subject:
                 case Run(state=RunState.GHOST):
                     commands += self._forget_ghost(subject, now)
+                case Run(state=RunState.SUSPENDED):
+                    commands += self._verdicts.carry_held(self._turns.let_go(subject, now), now)
                 case Run(state=RunState.RESUMING):
                     commands += self._verdicts.carry_held([self._turns.hurry(subject, now)], now)
                 case Asked(verdict=Verdict.HELD):

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import Literal
 
 Hint = Literal["never", "one", "many"]
@@ -29,6 +30,10 @@ NEVER_MORE = 640
 """The most that it can come to for tools under suspicion."""
 KNOWN_AFTER = 3
 """Asks after which we trust what we saw of how a tool asks."""
+GAPS = 3.0
+"""How many times the longest gap that was seen between two asks of one call a gap may last, as far as we believe."""
+GAP_MIN = 1.0
+"""The same of tools that we hardly know, and the least that we believe of any."""
 
 
 class Kind(Enum):
@@ -50,6 +55,8 @@ class _Tool:
     quiet_after: int = QUIET_AFTER
     asks: int = 0
     overlaps: int = 0
+    gap: float = 0.0
+    """The longest between two asks of one call of which the first was still open when the second came."""
     longest: float | None = None
     labelled: bool | None = None
     """Where its elicitation and sampling asks came: on its POST's stream (True); without a label, ever (False)."""
@@ -83,13 +90,19 @@ class Knowledge:
         known = self._tools.get(tool)
         return known.kind if known is not None else self._hints.get(tool, Kind.UNKNOWN)
 
-    def may_ask_while_waiting(self, tool: str) -> bool:
-        """A call of it that waits for answers may ask something else meanwhile, as far as we know. Only a tool that has
-        shown several times that it asks one thing after the other is trusted not to."""
+    def asks_again_within(self, tool: str, *, trusting: bool = True) -> float:
+        """Seconds after an ask within which a call of it may ask something else while it waits, as far as we know: -1
+        if it will not, for which a tool has to have shown several times that it asks one thing after the other.
+
+        ``trusting``: a tool that is hardly known would do so soon, if at all.
+        """
+        hint = self._hints.get(tool)
         known = self._tools.get(tool)
-        if known is None:
-            return self._hints.get(tool) in (None, Kind.MANY)
-        return known.kind is Kind.MANY or (known.asks < KNOWN_AFTER and not known.hinted)
+        if self.kind(tool) is Kind.MANY:
+            return max(GAPS * known.gap, GAP_MIN) if known is not None and known.overlaps >= KNOWN_AFTER else inf
+        if hint is not None or (known is not None and known.asks >= KNOWN_AFTER):
+            return -1.0
+        return GAP_MIN if trusting else inf
 
     def may_ask(self, tool: str) -> bool:
         return self.kind(tool) is not Kind.QUIET
@@ -140,11 +153,14 @@ class Knowledge:
                 return known.kind is not before
         return False
 
-    def learned_ask(self, tool: str, outstanding_before: int) -> None:
-        """A call of `tool` asked for an elicitation or sampling, with that many asks of its own still open."""
+    def learned_ask(self, tool: str, outstanding_before: int, gap: float = 0.0) -> None:
+        """A call of `tool` asked for an elicitation or sampling, with that many asks of its own still open, the last of
+        which came `gap` seconds ago."""
         known = self._touch(tool)
         known.asks += 1
-        known.overlaps += outstanding_before > 0
+        if outstanding_before > 0:
+            known.overlaps += 1
+            known.gap = max(known.gap, gap)
         known.judge()
 
     def unlearned_ask(self, tool: str, outstanding_before: int) -> None:

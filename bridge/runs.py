@@ -40,6 +40,7 @@ class Run:
     """One legacy request, from when it wants a session until the server has answered it."""
 
     __slots__ = (
+        "asked_at",
         "asks",
         "carries_roots",
         "channel",
@@ -72,6 +73,8 @@ class Run:
         """When it came into its state, for the states that end by time."""
         self.sent_at = 0.0
         self.suspended_at = 0.0
+        self.asked_at = 0.0
+        """When the latest of its asks came."""
         self.paused = 0.0
         """Seconds for which it was suspended so far."""
         self.suspect = False

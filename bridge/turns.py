@@ -19,6 +19,7 @@ that moment on, one that turns out quiet gives it up.
 from __future__ import annotations
 
 from enum import IntEnum
+from math import inf
 
 from bridge.knowledge import Kind, Knowledge
 from bridge.runs import (
@@ -123,17 +124,19 @@ class Turns:
     def suspended(self, run: Run, now: float) -> list[Command]:
         run.state = SUSPENDED
         run.suspended_at = now
-        # A tool that asks several things at once may ask the next while it waits: it stays the only one that may.
+        # A tool that asks several things at once may ask the next while it waits: it stays the only one that may, until
+        # it has most likely asked all that it will.
         if self.one_call:
             run.turn = True
         elif self._many(run):
             run.turn = run.turn or self._may_take(run)
+            within = self._knowledge.asks_again_within(run.tool or "")
+            if run.turn and within != inf:
+                self._timers.set(run, max(run.asked_at + within, now))
         else:
             run.turn = False
-        channel = run.channel
-        if channel is not None and not run.turn:
-            channel.active.pop(run, None)
-            channel.suspended.setdefault(run.tool or "", {})[run] = None
+        if not run.turn:
+            _wait(run)
         return self.pump(now)
 
     def wants_to_resume(self, run: Run, now: float) -> list[Command]:
@@ -147,6 +150,16 @@ class Turns:
         if run.state is RESUMING:
             self._timers.set(run, now + self._patience)
         return commands
+
+    def let_go(self, run: Run, now: float) -> list[Command]:
+        """If it has most likely asked all that it will, others may have the turn while it waits."""
+        until = run.asked_at + self._knowledge.asks_again_within(run.tool or "")
+        if now < until < inf:
+            self._timers.set(run, until)
+            return []
+        run.turn = False
+        _wait(run)
+        return self.pump(now)
 
     def hurry(self, run: Run, now: float) -> Command:
         """It waited long enough: whoever has the turn may be waiting for a lock that this run holds."""
@@ -323,6 +336,14 @@ class Turns:
         run.due = None
         run.turn = self._takes_turns(run)
         return Resume(run)
+
+
+def _wait(run: Run) -> None:
+    """It is suspended, without the turn."""
+    channel = run.channel
+    if channel is not None:
+        channel.active.pop(run, None)
+        channel.suspended.setdefault(run.tool or "", {})[run] = None
 
 
 def _activate(run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from bridge.knowledge import Kind, Knowledge
+from bridge.knowledge import Knowledge
 from bridge.runs import (
     DONE,
     GHOST,
@@ -144,7 +144,7 @@ class Verdicts:
                 self._haunted_by([label], now)
             self._refuse(asked, "The request that it was asked for cannot be asked about any more.", commands)
         else:
-            asked.candidates = self._who_can_have_asked(channel)
+            asked.candidates = self._who_can_have_asked(channel, ask.at)
             channel.doubts[asked] = None
             if len(asked.candidates) > MOST_CANDIDATES:
                 self._refuse(asked, "Too many calls are open that can have asked it.", commands)
@@ -217,23 +217,24 @@ class Verdicts:
         self._timers.set(asked, asked.at + (self._settle_max if settled else self._settle))
         return None
 
-    def _who_can_have_asked(self, channel: Channel) -> dict[Run, None]:
-        """The candidates. One that waits for us counts if its tool is known to ask several things at once, or if
-        nothing else is open; where nothing may be inferred, also if its tool is not known to ask one by one."""
-        counted = {
-            run: None
-            for run in channel.active
-            if (run.state is not SUSPENDED and run.state is not RESUMING) or self._asks_while_waiting(run.tool or "")
-        }
+    def _who_can_have_asked(self, channel: Channel, at: float) -> dict[Run, None]:
+        """The candidates. One that waits for us counts while it may ask something else, as far as its tool is known, or
+        if nothing else is open."""
+        counted: dict[Run, None] = {}
+        for run in channel.active:
+            waits = run.state is SUSPENDED or run.state is RESUMING
+            if not waits or at - run.asked_at <= self._asks_again_within(run.tool or ""):
+                counted[run] = None
         for tool, runs in channel.suspended.items():
-            if self._asks_while_waiting(tool):
-                counted.update(runs)
+            within = self._asks_again_within(tool)
+            for run in reversed(runs):
+                if at - run.asked_at > within:
+                    break  # those before it asked earlier
+                counted[run] = None
         return counted or dict.fromkeys(channel.open)
 
-    def _asks_while_waiting(self, tool: str) -> bool:
-        if self._strict:
-            return self._knowledge.may_ask_while_waiting(tool)
-        return self._knowledge.kind(tool) is Kind.MANY
+    def _asks_again_within(self, tool: str) -> float:
+        return self._knowledge.asks_again_within(tool, trusting=not self._strict)
 
     def _overran(self, run: Run, now: float) -> bool:
         """The run of a quiet tool takes twice as long as any before it: as if it waited for something."""
@@ -284,7 +285,10 @@ class Verdicts:
         assert run.tool is not None
         waits = run.state is SUSPENDED or run.state is RESUMING
         asked.overlap = max(len(run.asks or ()), int(waits))
-        self._knowledge.learned_ask(run.tool, asked.overlap)
+        self._knowledge.learned_ask(run.tool, asked.overlap, asked.ask.at - run.asked_at)
+        run.asked_at = max(run.asked_at, asked.ask.at)
+        if run.channel is not None and run in (waiting := run.channel.suspended.get(run.tool, {})):
+            waiting[run] = waiting.pop(run)  # the latest to ask is the last
         if asked.label is None:
             self._knowledge.learned_unlabelled(run.tool)
         elif asked.ask.request_id is not None:  # a task's label says nothing about streams

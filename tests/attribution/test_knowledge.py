@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from bridge.knowledge import Kind, Knowledge
@@ -41,6 +43,21 @@ def test_siblings_are_waited_for_until_we_know_how_a_tool_asks(outstanding: int,
         assert knowledge.sibling_wait("t") == 0.05
         knowledge.learned_ask("t", outstanding)
     assert knowledge.sibling_wait("t") == wait
+
+
+def test_for_how_long_a_tool_may_ask_on_is_learned_from_the_longest_gap() -> None:
+    knowledge = Knowledge({"hinted one": "one", "hinted many": "many"})
+    assert knowledge.asks_again_within("new") == 1.0
+    assert knowledge.asks_again_within("new", trusting=False) == inf
+    for _ in range(3):
+        knowledge.learned_ask("one", 0)
+    assert knowledge.asks_again_within("one", trusting=False) == -1.0
+    for gap in (0.1, 0.6, 0.2):
+        assert knowledge.asks_again_within("many") == (1.0 if gap == 0.1 else inf)
+        knowledge.learned_ask("many", 1, gap)
+    assert knowledge.asks_again_within("many") == pytest.approx(1.8)
+    assert knowledge.asks_again_within("hinted one", trusting=False) == -1.0
+    assert knowledge.asks_again_within("hinted many") == inf
 
 
 def test_a_hint_overrides_what_is_learned() -> None:

@@ -7,7 +7,6 @@ a refusal it learned who had really asked) and ghosts lasted there exactly as lo
 
 from __future__ import annotations
 
-from math import sqrt
 from time import perf_counter
 
 import pytest
@@ -28,13 +27,6 @@ MODEL = {
 }
 
 
-def no_more_than(count: int, of: int, model_count: int, model_of: int) -> bool:
-    """The share is no larger than the model's, within two standard errors of the difference."""
-    model = model_count / model_of
-    pooled = (count + model_count) / (of + model_of)
-    return count / of <= model + 2 * sqrt(pooled * (1 - pooled) * (1 / of + 1 / model_of))
-
-
 @pytest.mark.parametrize(("rate", "max_sessions"), MODEL)
 def test_no_more_asks_go_wrong_or_are_refused_than_in_the_model(rate: float, max_sessions: int) -> None:
     scores = [Simulation(rate=rate, calls=2000, seed=seed, max_sessions=max_sessions).run() for seed in SEEDS]
@@ -43,7 +35,7 @@ def test_no_more_asks_go_wrong_or_are_refused_than_in_the_model(rate: float, max
     refused = sum(score.refused for score in scores)
     model_asks, model_wrong, model_refused = MODEL[rate, max_sessions]
     assert wrong * model_asks <= model_wrong * asks, f"{wrong} of {asks} went wrong"
-    assert no_more_than(refused, asks, model_refused, model_asks), f"{refused} of {asks} were refused"
+    assert refused * model_asks <= model_refused * asks, f"{refused} of {asks} were refused"
 
 
 def test_calls_start_at_once_while_sessions_can_be_had() -> None:
@@ -93,6 +85,8 @@ def test_an_ask_costs_the_same_however_many_people_are_thinking() -> None:
         play = Play(sessions=0, max_sessions=1)
         play.knowledge = knowledge = Counting()
         play.rules = Attribution(knowledge, max_sessions=1)
+        for _ in range(3):
+            knowledge.learned_ask("deploy", 0)
         play.opens() << nothing
         for i in range(suspended):
             play.place(f"{i}", "deploy")

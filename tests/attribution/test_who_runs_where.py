@@ -193,6 +193,34 @@ def test_a_tool_that_asks_several_things_at_once_keeps_the_turn() -> None:
     play.ends("a") << Send("b", 1)
 
 
+def test_but_not_for_longer_than_it_has_ever_taken_to_ask_them_all() -> None:
+    play = Play(max_sessions=1)
+    for _ in range(3):
+        play.knowledge.learned_ask("wizard", 1, gap=0.1)
+    play.place("a", "wizard") << Send("a", 1)
+    play.asks(1, "q") << Give("q", "a")
+    play.suspends("a") << nothing
+    play.place("b") << nothing
+    play.after(0.9) << nothing
+    play.after(0.2) << Send("b", 1)
+    play.resumes("a") << nothing  # and takes its turn like any other
+    play.ends("b") << Resume("a")
+
+
+def test_asking_on_keeps_the_turn() -> None:
+    play = Play(max_sessions=1)
+    for _ in range(3):
+        play.knowledge.learned_ask("wizard", 1, gap=0.1)
+    play.place("a", "wizard") << Send("a", 1)
+    for number in range(3):
+        play.asks(1, f"q{number}") << Give(f"q{number}", "a")
+        play.suspends("a") << nothing
+        play.after(0.9) << nothing
+    play.place("b") << nothing
+    play.after(1.7) << nothing  # three times the 0.9 s that it has taken from one to the next by now
+    play.after(0.2) << Send("b", 1)
+
+
 # Rule 8, as far as it is about where calls run.
 
 

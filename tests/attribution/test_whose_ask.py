@@ -67,6 +67,43 @@ def test_a_suspended_call_is_no_candidate_beside_a_running_one() -> None:
     play.asks(1, "q1") << Give("q1", "a")
     play.suspends("a") << nothing
     play.place("b", "second") << Send("b", 1)
+    play.after(1.1) << nothing
+    play.asks(1, "q2") << Give("q2", "b")
+
+
+def test_but_in_the_second_after_its_ask_if_its_tool_is_hardly_known() -> None:
+    play = Play(max_sessions=1)
+    play.place("a", "gappy") << Send("a", 1)
+    play.asks(1, "q1") << Give("q1", "a")
+    play.suspends("a") << nothing
+    play.place("b", "second") << Send("b", 1)
+    play.after(0.3) << nothing
+    play.asks(1, "q2") << nothing
+    play.ends("b") << Give("q2", "a")
+    assert play.knowledge.kind("gappy") is Kind.MANY
+
+
+def test_a_tool_known_to_ask_one_by_one_is_none_right_after_its_ask() -> None:
+    play = Play(max_sessions=1)
+    for _ in range(3):
+        play.knowledge.learned_ask("first", 0)
+    play.place("a", "first") << Send("a", 1)
+    play.asks(1, "q1") << Give("q1", "a")
+    play.suspends("a") << nothing
+    play.place("b", "second") << Send("b", 1)
+    play.asks(1, "q2") << Give("q2", "b")
+
+
+def test_one_of_a_tool_that_asks_many_is_none_when_it_has_most_likely_asked_them_all() -> None:
+    play = Play(max_sessions=1)
+    for _ in range(3):
+        play.knowledge.learned_ask("wizard", 1, gap=0.5)
+    play.place("a", "wizard") << Send("a", 1)
+    play.asks(1, "q1") << Give("q1", "a")
+    play.suspends("a") << nothing
+    play.place("b", "second") << nothing
+    play.after(1.4) << nothing
+    play.after(0.2) << Send("b", 1)
     play.asks(1, "q2") << Give("q2", "b")
 
 

@@ -356,7 +356,7 @@ class ScriptedServer:
 
     def _ask(self, who: str, call: int, method: str, number: int | None = None) -> tuple[str, Asked]:
         labelled = number is not None and (not self.unlabelled or self._random.random() < self._world.labels)
-        asked = Asked(who, call, method, labelled)
+        asked = Asked(who, call, method, labelled, outcome="session ended" if self.gone else "")
         self._world.asked.append(asked)
         name = f"q{next(self._world.ids)}"
         self._open[name] = asked
