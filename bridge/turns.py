@@ -21,7 +21,7 @@ from __future__ import annotations
 from enum import IntEnum
 from math import inf
 
-from bridge.knowledge import Kind, Knowledge
+from bridge.knowledge import Knowledge
 from bridge.runs import (
     DONE,
     GHOST,
@@ -124,13 +124,13 @@ class Turns:
     def suspended(self, run: Run, now: float) -> list[Command]:
         run.state = SUSPENDED
         run.suspended_at = now
-        # A tool that asks several things at once may ask the next while it waits: it stays the only one that may, until
-        # it has most likely asked all that it will.
+        # A tool that asks several things at once may ask the next while it waits, and one that is hardly known may be
+        # such a tool: it stays the only one that may, until it has most likely asked all that it will.
+        within = self._knowledge.asks_again_within(run.tool or "") if self._takes_turns(run) else -1.0
         if self.one_call:
             run.turn = True
-        elif self._many(run):
+        elif within > 0:
             run.turn = run.turn or self._may_take(run)
-            within = self._knowledge.asks_again_within(run.tool or "")
             if run.turn and within != inf:
                 self._timers.set(run, max(run.asked_at + within, now))
         else:
@@ -307,9 +307,6 @@ class Turns:
             other is not run and (other.turn or other.state is RUNNING) and self.needs_turn(other)
             for other in run.channel.active
         )
-
-    def _many(self, run: Run) -> bool:
-        return run.tool is not None and self._takes_turns(run) and self._knowledge.kind(run.tool) is Kind.MANY
 
     # -- what the rules come to ---------------------------------------------------------------------------------------
 

@@ -115,6 +115,12 @@ class Play:
             for _ in range(5):
                 self.knowledge.learned_done(tool, took)
 
+    def one(self, *tools: str) -> None:
+        """Teach that these ask one thing after the other."""
+        for tool in tools:
+            for _ in range(3):
+                self.knowledge.learned_ask(tool, 0)
+
     def many(self, *tools: str) -> None:
         """Teach that these ask several things at once."""
         for tool in tools:

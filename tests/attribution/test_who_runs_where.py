@@ -64,6 +64,7 @@ def test_a_session_with_a_suspended_call_is_avoided_for_a_minute() -> None:
 
 def test_when_no_more_may_be_started_one_whose_askers_are_suspended_is_taken() -> None:
     play = Play(max_sessions=1)
+    play.one("tool")
     play.place("a") << Send("a", 1)
     play.asks(1, "q") << Give("q", "a")
     play.place("b") << nothing
@@ -159,6 +160,7 @@ def test_a_call_that_was_cancelled_while_it_waited_is_no_ghost() -> None:
 
 def test_a_call_resumes_before_calls_that_have_not_started() -> None:
     play = Play(max_sessions=1)
+    play.one("tool")
     play.place("a") << Send("a", 1)
     play.asks(1, "q") << Give("q", "a")
     play.suspends("a") << nothing
@@ -172,6 +174,7 @@ def test_a_call_resumes_before_calls_that_have_not_started() -> None:
 
 def test_a_call_waits_5_s_for_its_turn_then_resumes_anyway() -> None:
     play = Play(max_sessions=1)
+    play.one("tool")
     play.place("a") << Send("a", 1)
     play.asks(1, "q") << Give("q", "a")
     play.suspends("a") << nothing
