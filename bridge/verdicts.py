@@ -339,7 +339,7 @@ class Verdicts:
     def _judge_roots(self, asked: Asked, now: float, commands: list[Command]) -> None:
         carrier: Run | None = None
         for run in reversed(asked.channel.active):
-            if run.state is RUNNING and run.tool is not None and run.carries_roots:
+            if run.state is RUNNING and _can_carry(run):
                 if run.turn:
                     carrier = run
                     break
@@ -375,7 +375,7 @@ class Verdicts:
 
     def lapse(self, asked: Asked, now: float, commands: list[Command]) -> None:
         """A run that cannot carry it may be waiting for the held ask's answer: not for long."""
-        plain = [run.sent_at for run in asked.channel.active if not run.carries_roots and run.state is RUNNING]
+        plain = [run.sent_at for run in asked.channel.active if run.state is RUNNING and not _can_carry(run)]
         if not plain:
             return None
         lapses_at = max(asked.at, min(plain)) + self._settle_max
@@ -392,7 +392,7 @@ class Verdicts:
             if not isinstance(command, Send | Resume) or (channel := command.run.channel) is None:
                 continue
             for asked in list(channel.held):
-                if not command.run.carries_roots:
+                if not _can_carry(command.run):
                     if asked.due is None:
                         self.lapse(asked, now, carried)
                     continue
@@ -400,3 +400,8 @@ class Verdicts:
                 self.held -= 1
                 self._give(asked, command.run, carried, inferred=False)
         return commands + carried
+
+
+def _can_carry(run: Run) -> bool:
+    """Its client can be asked for roots with it."""
+    return run.carries_roots and run.tool is not None
