@@ -575,3 +575,53 @@ async def test_what_comes_with_the_endpoint_is_answered() -> None:
     async with here(server), connected(sse(server)):
         await eventually(server.pushed)
         assert server.pushed() == [{"jsonrpc": "2.0", "id": "early", "result": {}}]
+
+
+async def test_closing_is_bounded_while_nothing_is_acknowledged() -> None:
+    server = SseServer()
+
+    async def never(x: Exchange) -> None:
+        await x.gone()
+
+    async with serving(server):
+        async with connected(sse(server), delete_wait=0.2) as session:
+            server.on_call = server.on_push = never
+            request_id, _ = start(session, "tools/call")
+            start(session, "tools/list")
+            session.cancel(request_id, "over")
+            await eventually(lambda: server.pushed("notifications/cancelled"))
+            with anyio.fail_after(3):
+                await session.close()
+        assert len(server.verbs("GET")) == 1
+
+
+async def test_a_start_that_is_cancelled_closes_its_stream() -> None:
+    server, left = SseServer(), anyio.Event()
+
+    async def silent(x: Exchange) -> None:
+        await x.stream()
+        await x.gone()
+        left.set()
+
+    server.on_get = silent
+    async with serving(server):
+        with anyio.move_on_after(0.3) as waited:
+            async with connected(sse(server)):
+                raise AssertionError("not reached")
+        assert waited.cancelled_caught
+        with anyio.fail_after(3):
+            await left.wait()
+
+
+async def test_a_server_that_takes_no_messages_loses_its_session_before_it_takes_our_memory() -> None:
+    server, ears = SseServer(), Ears()
+
+    async def never(x: Exchange) -> None:
+        await x.gone()
+
+    async with here(server), connected(sse(server), ears, max_unsent=1000, order_wait=5) as session:
+        server.on_push = never
+        for _ in range(40):
+            session.notify("notifications/roots/list_changed", {"pad": "x" * 40})
+        await eventually(lambda: ears.losses)
+        assert "takes no messages" in ears.losses[0]
