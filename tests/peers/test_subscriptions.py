@@ -144,3 +144,20 @@ def test_a_client_that_closes_its_stream_can_go_on_calling(client: str, face: st
         listening.order(name="touch", arguments={"uri": "watch://one", "anyway": True})
         assert listening.next("result")["content"][0]["text"] == '"done"'
         listening.end()
+
+
+@pytest.mark.parametrize(
+    ("client", "bridged"), [(PYTHON, "everything_over_stdio"), (TYPESCRIPT, "everything_over_http")]
+)
+def test_updates_of_a_published_server_reach_the_client(
+    client: str, bridged: str, request: pytest.FixtureRequest
+) -> None:
+    wanted = {"resourceSubscriptions": ["demo://resource/dynamic/text/1"], "promptsListChanged": True}
+    listening = Listener(client, {"url": request.getfixturevalue(bridged).url}, wanted)
+    try:
+        assert listening.next("acknowledged") == wanted
+        told = listening.called("toggle-subscriber-updates")
+        assert told == ["notifications/resources/updated demo://resource/dynamic/text/1"]
+        listening.end()
+    finally:
+        listening.process.kill()
