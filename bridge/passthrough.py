@@ -228,7 +228,7 @@ def _passed_on(headers: Mapping[str, str], fixed: Set[str]) -> dict[str, str]:
         ProtocolError: one of them cannot be sent.
     """
     passed = {
-        name: value
+        name: value.strip(" \t")  # white space around it is HTTP's own
         for name, value in headers.items()
         if name not in fixed and (name in _PASSED_ON or (name.startswith("mcp-") and name not in _NOT_PASSED_ON))
     }

@@ -114,7 +114,7 @@ async def test_headers_of_the_message_pass_and_those_of_the_person_do_not() -> N
     async with reached(server, headers={"Authorization": "Bearer operator", "Mcp-Tenant": "ours"}) as client:
         more = {
             "mcp-param-region": "=?base64?WsO8cmljaA==?=",
-            "mcp-param-unknown": "kept",
+            "mcp-param-unknown": " kept\t",
             "mcp-tenant": "theirs",
             "mcp-session-id": "old",
             "traceparent": "00-1",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -20,6 +22,7 @@ from tests.peers.talking import (
     bridge,
     bridge_serving,
     converse,
+    node_modules,
     server_process,
 )
 from tests.peers.test_subscriptions import Listener
@@ -128,3 +131,17 @@ def test_a_subscription_is_the_servers_own(client: str, target: Http | Stdio) ->
         listening.end()
     finally:
         listening.process.kill()
+
+
+@pytest.mark.full
+def test_the_official_suite_has_nothing_to_say_about_a_server_that_is_served_through() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "conformance"), "--upstream", "modern"],
+        env={**os.environ, "MRTR_TEST_NODE_MODULES": str(node_modules())},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 failed" in done.stdout
