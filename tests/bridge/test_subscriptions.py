@@ -17,6 +17,7 @@ from modern.listen import ACKNOWLEDGED, SUBSCRIPTION_ID_KEY, UPDATED
 from tests.bridge.harness import ACCEPT, Client, Journal, bridged, only_group, refused, until, value
 from tests.bridge.listeners import CHANGES, announcer, listening
 from tests.bridge.test_restart import old_server
+from tests.legacy.http_server import Exchange, HttpServer, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -137,18 +138,29 @@ async def test_a_stream_that_was_left_is_forgotten() -> None:
         assert only_group(bridge).idle
 
 
-async def test_what_a_server_cannot_say_unasked_is_not_promised(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with bridged() as bridge:
-        client = Client(bridge)
-        found = (await client.send("server/discover"))["capabilities"]
-        assert found["resources"] == {"listChanged": True, "subscribe": True}
-        session = only_group(bridge).primary
-        assert session is not None
-        monkeypatch.setattr(session._transport, "unlabelled", False)  # as over HTTP without a GET stream
-        found = (await client.send("server/discover"))["capabilities"]
-        assert found["resources"] == found["tools"] == found["prompts"] == {}
-        async with listening(bridge, resourceSubscriptions=["asker://plain"], toolsListChanged=True) as stream:
-            assert stream.acknowledged() == {}
+@pytest.mark.parametrize("hears", [True, False])
+async def test_what_an_http_server_without_a_get_stream_cannot_say_is_not_promised(hears: bool) -> None:
+    """The same server, once with a GET stream and once with 405."""
+    able = {"tools": {"listChanged": True}, "resources": {"listChanged": True, "subscribe": True}, "logging": {}}
+    server = HttpServer()
+
+    async def initialize(x: Exchange) -> None:
+        info = {"name": "s", "version": "1"}
+        await x.result({"protocolVersion": "2025-11-25", "capabilities": able, "serverInfo": info}, mcp_session_id="1")
+
+    async def get(x: Exchange) -> None:
+        await x.stream()
+        await x.gone()
+
+    server.on_initialize = initialize
+    if hears:
+        server.on_get = get
+    wanted = {"resourceSubscriptions": ["a:b"], "toolsListChanged": True}
+    async with serving(server), bridged(url=f"http://127.0.0.1:{server.port}/mcp") as bridge:
+        found = (await Client(bridge).send("server/discover"))["capabilities"]
+        assert {name: found[name] for name in able} == (able if hears else {key: {} for key in able})
+        async with listening(bridge, **wanted) as stream:
+            assert stream.acknowledged() == (wanted if hears else {})
 
 
 # -- what the server is asked to watch --------------------------------------------------------------------------------
