@@ -87,6 +87,18 @@ def ended(task: Json) -> bool:
     return task["status"] in ("completed", "failed", "cancelled")
 
 
+@pytest.fixture(autouse=True)
+def shortcut(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """How long a leg waits for a quick end of what is a task already: hardly, unless a test wants it."""
+
+    def set_to(seconds: float) -> None:
+        monkeypatch.setattr("bridge.timing.SHORTCUT", seconds)
+
+    set_to(0.01)
+    monkeypatch.setattr("bridge.serving.SWEEP", 0.05)
+    return set_to
+
+
 # -- old tasks ---------------------------------------------------------------------------------------------------------
 
 
@@ -133,11 +145,12 @@ async def test_the_extension_counts_on_the_request_that_declares_it_and_no_other
         assert (await Client(bridge).call("job", seconds=0))["resultType"] == "complete"
 
 
-async def test_a_tool_that_may_be_a_task_is_one_unless_it_is_quick() -> None:
+async def test_a_tool_that_may_be_a_task_is_one_unless_it_is_quick(shortcut: Callable[[float], None]) -> None:
+    shortcut(0.3)
     async with tasked() as bridge:
         client = Taker(bridge)
         assert text(await client.call("quick")) == "quick"
-        task_id = await client.task("maybe", seconds=0.4)
+        task_id = await client.task("maybe", seconds=0.6)
         assert text((await client.ended(task_id))["result"]) == "the job is done"
 
 
@@ -273,7 +286,7 @@ async def test_a_task_that_the_server_cancels_itself_is_cancelled() -> None:
 
 
 async def test_a_task_that_the_server_has_forgotten_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.tasks.POLL_BOUNDS", (0.3, 0.3))
+    monkeypatch.setattr("bridge.tasks.POLL_BOUNDS", (0.15, 0.15))
     async with tasked() as bridge:
         client = Taker(bridge)
         last = await client.ended(await client.task("forgets"))
@@ -329,10 +342,10 @@ async def test_where_the_server_cannot_cancel_tasks_nobody_waits_for_it(tmp_path
 async def test_a_question_of_a_cancelled_task_reaches_nobody_else() -> None:
     async with tasked(env={"TASKER_NO_CANCEL": "1"}, max_sessions=1) as bridge:
         client = Taker(bridge)
-        task_id = await client.task("ghost", seconds=0.6)
+        task_id = await client.task("ghost", seconds=0.4)
         forget_ghosts_soon(bridge, 0.1)
         await client.cancel(task_id)
-        other = await client.task("job", seconds=1.2)  # runs on the same session when the question comes
+        other = await client.task("job", seconds=0.8)  # runs on the same session when the question comes
         last = await client.when(other, lambda task: ended(task) or "inputRequests" in task)
         assert last["status"] == "completed"
         heard = await client.heard()
@@ -371,13 +384,13 @@ async def test_a_client_that_leaves_before_it_hears_of_its_task_cancels_it(
 # -- who may -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-async def test_tasks_are_for_clients_that_declare_the_extension(method: str) -> None:
+async def test_tasks_are_for_clients_that_declare_the_extension() -> None:
     async with tasked() as bridge:
         task_id = await Taker(bridge).task("job")
-        error = await refused(Client(bridge).send(method, {"taskId": task_id, "inputResponses": {}}))
-        assert (error.code, error.status) == (-32021, 400)
-        assert error.data == {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+        for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+            error = await refused(Client(bridge).send(method, {"taskId": task_id, "inputResponses": {}}))
+            assert (error.code, error.status) == (-32021, 400)
+            assert error.data == {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
 
 
 async def test_an_id_names_a_task_for_its_own_principal_only_and_as_it_was_given() -> None:
@@ -426,7 +439,7 @@ async def test_one_principal_has_so_many_tasks_and_no_more(monkeypatch: pytest.M
 
 async def test_a_task_that_has_not_ended_in_its_time_is_cancelled_fails_and_is_forgotten(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
-    async with tasked(env=journal.env, task_ttl=0.6, remember=0.4) as bridge:
+    async with tasked(env=journal.env, task_ttl=0.4, remember=0.2) as bridge:
         client = Taker(bridge)
         task_id = await client.task("asks")
         await client.asked(task_id)
@@ -435,18 +448,17 @@ async def test_a_task_that_has_not_ended_in_its_time_is_cancelled_fails_and_is_f
         assert "--task-ttl" in last["error"]["message"]
         await until(lambda: journal.messages("tasks/cancel") and journal.answers())
         await nothing_is_left(bridge)
-        await anyio.sleep(max(0, 1.0 - 0.6))  # ids are good to the second
         error = await refused(client.get(task_id))
         assert error.code == -32602
         assert error.message in ("Failed to retrieve task: Task not found", "Failed to retrieve task: Task has expired")
 
 
 async def test_a_result_is_kept_as_long_as_the_task_may_last() -> None:
-    async with tasked(task_ttl=1.5, remember=0.01) as bridge:
+    async with tasked(task_ttl=0.8, remember=0.01) as bridge:
         client = Taker(bridge)
-        task_id = await client.task("job", seconds=0.2)
+        task_id = await client.task("job", seconds=0.1)
         await client.ended(task_id)
-        await anyio.sleep(0.7)  # longer than a sweep
+        await anyio.sleep(0.2)  # longer than a sweep
         assert (await client.get(task_id))["status"] == "completed"
         await nothing_is_left(bridge)
 
@@ -473,19 +485,37 @@ async def test_an_old_call_that_takes_long_becomes_a_task_without_the_server_kno
     journal = Journal(tmp_path)
     async with asker(env=journal.env, task_poll=0.7) as bridge:
         client = Taker(bridge)
-        created = await client.call("slow", seconds=0.8)
+        created = await client.call("slow", seconds=0.5)
         assert (created["resultType"], created["status"], created["pollIntervalMs"]) == ("task", "working", 700)
         last = await client.ended(created["taskId"])
         assert (last["status"], "content" in last["result"]) == ("completed", True)
         assert len(journal.calls("slow")) == 1
         assert not any("task" in message.get("method", "") for message in journal.messages())
-        assert (await Client(bridge).call("slow", seconds=0.5))["resultType"] == "complete"
+        assert (await Client(bridge).call("slow", seconds=0.3))["resultType"] == "complete"
         assert (await client.call("echo", text="x"))["resultType"] == "complete"
+
+
+async def test_where_running_again_is_harmless_a_late_answer_counts(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    async with asker(env=journal.env, replay={"gives_up": True}) as bridge:
+        client = Taker(bridge)
+        first = await client.call("gives_up", seconds=0.4)
+        [key] = first["inputRequests"]
+        await anyio.sleep(0.25)
+        created = await client.retry("gives_up", first["requestState"], {}, seconds=0.4)
+        assert created["resultType"] == "task"
+        task_id = created["taskId"]
+        await until(lambda: not bridge._calls[next(iter(bridge._calls))].call.attempting)  # the server has given up
+        assert list(await client.asked(task_id)) == [key]
+        await client.update(task_id, {key: named("Ada")})
+        last = await client.ended(task_id)
+        assert value(last["result"])["content"] == {"name": "Ada"}
+        assert len(journal.calls("gives_up")) == 2
 
 
 async def test_without_the_option_no_call_becomes_a_task() -> None:
     async with bridged() as bridge:
-        assert (await Taker(bridge).call("slow", seconds=0.4))["resultType"] == "complete"
+        assert (await Taker(bridge).call("slow", seconds=0.2))["resultType"] == "complete"
 
 
 async def test_only_tool_calls_become_tasks() -> None:
@@ -537,12 +567,12 @@ async def test_a_call_of_many_quick_rounds_becomes_a_task_before_its_client_give
 
 
 async def test_a_task_is_not_ended_by_what_ends_a_call() -> None:
-    limits = {"silence": 0.5, "call_ttl": 0.6, "elicitation_ttl": 0.3}
+    limits = {"silence": 0.3, "call_ttl": 0.4, "elicitation_ttl": 0.2}
     async with asker(**limits) as bridge:
         client = Taker(bridge)
-        task_id = await client.task("slow_ask", seconds=1.2)
+        task_id = await client.task("slow_ask", seconds=0.7)
         [key] = await client.asked(task_id)
-        await anyio.sleep(0.8)
+        await anyio.sleep(0.3)
         await client.update(task_id, {key: named("Ada")})
         assert (await client.ended(task_id))["status"] == "completed"
 

@@ -117,7 +117,7 @@ class Task:
 
 def job(task: Task, a: Json) -> str:
     task.tell("working", "half done")
-    task.sleep(a.get("seconds", 0.3))
+    task.sleep(a.get("seconds", 0.2))
     return "the job is done"
 
 
@@ -147,38 +147,38 @@ def asks_many(task: Task, a: Json) -> str:
 
 
 def fails(task: Task, a: Json) -> str:
-    task.sleep(a.get("seconds", 0.2))
+    task.sleep(a.get("seconds", 0.1))
     raise RuntimeError("The tool failed.")
 
 
 def breaks(task: Task, a: Json) -> str:
-    task.sleep(a.get("seconds", 0.2))
+    task.sleep(a.get("seconds", 0.1))
     raise asker.Failed(-32050, "Something broke.")
 
 
 def breaks_empty(task: Task, a: Json) -> str:
-    task.sleep(a.get("seconds", 0.2))
+    task.sleep(a.get("seconds", 0.1))
     task.tell("failed", "The disk is full.")
     task.done.set()
     raise Cancelled
 
 
 def gives_up(task: Task, a: Json) -> str:
-    task.sleep(0.2)
+    task.sleep(a.get("seconds", 0.1))
     task.tell("cancelled", "Superseded.")
     task.done.set()
     raise Cancelled
 
 
 def forgets(task: Task, a: Json) -> str:
-    task.sleep(a.get("seconds", 0.2))
+    task.sleep(a.get("seconds", 0.1))
     task.silent = True
     del tasks[task.id]
     raise Cancelled
 
 
 def dies(task: Task, a: Json) -> str:
-    task.sleep(a.get("seconds", 0.3))
+    task.sleep(a.get("seconds", 0.2))
     os._exit(7)
 
 
