@@ -18,13 +18,24 @@ WAITS = [0.0, 0.01, 0.1, 1.0, 2.0, 5.0, 61.0]
 class Anything(RuleBasedStateMachine):
     """Plays the server, the clients and the driver, and knows who asked what."""
 
-    @initialize(max_sessions=st.integers(1, 3), strict=st.booleans(), unlabelled=st.booleans())
-    def start(self, max_sessions: int, strict: bool, unlabelled: bool) -> None:
+    @initialize(
+        max_sessions=st.integers(1, 3),
+        unlabelled=st.booleans(),
+        mode=st.sampled_from(["infer", "strict", "shared", "one_call"]),
+    )
+    def start(self, max_sessions: int, unlabelled: bool, mode: str) -> None:
         self.now = 0.0
         self.max_sessions = max_sessions
-        self.unlabelled = unlabelled
+        self.one_call = mode == "one_call"
+        self.unlabelled = unlabelled or self.one_call
         self.knowledge = Knowledge()
-        self.rules = rules.Attribution(self.knowledge, max_sessions=max_sessions, strict=strict)
+        self.rules = rules.Attribution(
+            self.knowledge,
+            max_sessions=max_sessions,
+            strict=mode == "strict",
+            shared=mode == "shared",
+            one_call=self.one_call,
+        )
         self.channels: list[Channel] = []
         self.runs: list[Run] = []
         self.opening = 0
@@ -75,6 +86,9 @@ class Anything(RuleBasedStateMachine):
                         self.answer(ask)
                 case rules.Forgotten(run):
                     assert run.state is RunState.DONE
+                case rules.EndSession(channel):
+                    assert self.one_call
+                    self.end(channel)
 
     def close(self, ask: Ask) -> None:
         """The server has its answer."""
@@ -90,9 +104,9 @@ class Anything(RuleBasedStateMachine):
 
     # What happens.
 
-    @rule(tool=st.sampled_from(TOOLS), declared=st.booleans())
-    def place(self, tool: str | None, declared: bool) -> None:
-        run = Run(tool, may_be_asked=declared, carries_roots=declared)
+    @rule(tool=st.sampled_from(TOOLS), declared=st.booleans(), owner=st.sampled_from(["ada", "bob"]))
+    def place(self, tool: str | None, declared: bool, owner: str) -> None:
+        run = Run(tool, may_be_asked=declared, carries_roots=declared, owner=owner)
         self.runs.append(run)
         self.carry_out(self.rules.place(run, self.now))
 
@@ -112,7 +126,10 @@ class Anything(RuleBasedStateMachine):
     @precondition(lambda self: self.channels)
     @rule(data=st.data())
     def close_session(self, data: st.DataObject) -> None:
-        channel = self.channels.pop(data.draw(st.integers(0, len(self.channels) - 1)))
+        self.end(data.draw(st.sampled_from(self.channels)))
+
+    def end(self, channel: Channel) -> None:
+        self.channels.remove(channel)
         for ask in [ask for ask in self.open if self.on(ask) is channel]:
             self.close(ask)
         self.carry_out(self.rules.close_channel(channel, self.now))
@@ -185,8 +202,20 @@ class Anything(RuleBasedStateMachine):
             assert len(holders) <= 1 or self.hurried & holders
 
     @invariant()
+    def a_session_whose_server_reads_inline_has_one_run_at_a_time(self) -> None:
+        assert not self.one_call or all(len(channel.open) <= 1 for channel in self.channels)
+
+    @invariant()
+    def every_run_of_a_channel_is_active_or_suspended(self) -> None:
+        for channel in self.channels:
+            suspended = [run for runs in channel.suspended.values() for run in runs]
+            assert all(run.state is RunState.SUSPENDED and not run.turn for run in suspended)
+            assert {*channel.active, *suspended} == set(channel.open)
+            assert len(channel.active) + len(suspended) == len(channel.open)
+
+    @invariant()
     def nobody_waits_while_a_session_is_free(self) -> None:
-        free = [channel for channel in self.channels if not any(run.tool for run in channel.open)]
+        free = [channel for channel in self.channels if not any(run.tool or self.one_call for run in channel.open)]
         for run in self.rules.waiting():
             assert self.channels or self.opening or not run.tool or self.rules.deadline() is not None
             assert not free, (run, free)

@@ -103,7 +103,6 @@ class World:
     ) -> None:
         """Stands for `legacy.connect.run_session`."""
         server = ScriptedServer(self)
-        self.servers.append(server)
         transport: Transport = OneCall(server) if self.limits["one_call"] is not None else server
         await own_session(transport, capabilities=capabilities, task_status=task_status, **given)
 
@@ -188,6 +187,7 @@ class ScriptedServer:
     """One session with an old server: a `Transport`. Each call is a little program in a task of its own."""
 
     repeats = False
+    keeps_session = True
     kind = "stdio"
     url = None
 
@@ -222,6 +222,7 @@ class ScriptedServer:
 
     def attach(self, receiver: Receiver) -> None:
         self._receiver = receiver
+        self._world.servers.append(self)
 
     def send(self, message: Json, request_id: int | None = None) -> None:
         if not self.gone:
