@@ -171,6 +171,11 @@ class Deprecations:
             )
             self._warn(sentence, self._fields(feature, "used") | {"client": name})
 
+    def was_used(self, feature: Feature) -> bool:
+        """Whether the server, or a client, has used it so far."""
+        seen = self._seen.get(feature)
+        return seen is not None and bool(seen.used)
+
     def report(self) -> list[dict[str, Any]]:
         """One plain dict for each feature seen, in the table's order; times are Unix seconds."""
         return [

@@ -1,7 +1,9 @@
 """What `server/discover` says of an old server [server/discover]: what it declared in its handshake, and what it could
 not.
 
-A server of 2024-11-05 had no way to declare completions: whether it has them is tried, once in a session.
+A server of 2024-11-05 had no way to declare completions: whether it has them is tried, once in a session. Many servers
+log without having declared it, as the Python SDK lets them; whoever logs must say so [server/utilities/logging,
+Capabilities], and from the first message on it is said for them.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import anyio
 
+from bridge.deprecation import Feature
 from bridge.group import Group
 from bridge.plain import PlainRequest
 from bridge.translate import capabilities
@@ -43,14 +46,17 @@ class Discovery:
             ProtocolError: no session could be had.
         """
         session = await group.ready()
+        able = capabilities.discover(
+            session.capabilities,
+            session.protocol_version,
+            streams=session.unlabelled,
+            completions=await self._has_completions(group, session),
+        )
+        if group.deprecations.was_used(Feature.LOGGING):
+            able.setdefault("logging", {})
         found: dict[str, Any] = {
             "supportedVersions": list(SUPPORTED_VERSIONS),
-            "capabilities": capabilities.discover(
-                session.capabilities,
-                session.protocol_version,
-                streams=session.unlabelled,
-                completions=await self._has_completions(group, session),
-            ),
+            "capabilities": able,
             "_meta": {BRIDGE_KEY: {"name": NAME, "version": VERSION}},
         }
         if session.instructions is not None:

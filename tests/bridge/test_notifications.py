@@ -326,6 +326,19 @@ async def test_a_log_line_goes_to_the_call_that_the_wire_names_or_that_alone_is_
         assert only_group(bridge).unclaimed.by_level == {"info": 4, "debug": 1, "unknown": 1}
 
 
+async def test_a_server_that_logs_without_having_said_so_is_found_to_log() -> None:
+    async with bridged(*talker({"tools": {}}, 0)) as bridge:
+        client = Client(bridge)
+        assert "logging" not in (await client.send("server/discover"))["capabilities"]
+        session = only_group(bridge).primary
+        assert session is not None
+        said = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
+        session.received(said)
+        assert (await client.send("server/discover"))["capabilities"]["logging"] == {}
+        other = Client(bridge, capabilities={})
+        assert (await other.send("server/discover"))["capabilities"]["logging"] == {}
+
+
 async def test_who_wants_no_logs_gets_none_and_they_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "mrtr.server")
     async with bridged() as bridge:
