@@ -79,11 +79,17 @@ class Bridge:
     # -- modern.serving.Handler ---------------------------------------------------------------------------------------
 
     async def serve(self, request: Request, leg: Leg) -> dict[str, Any]:
-        with tracing(trace_id(request.params.get("_meta"))):
-            try:
-                return await self._serve(request, leg)
-            except Moved:  # before anything was sent
-                return await self._serve(request, leg)
+        trace = trace_id(request.params.get("_meta"))
+        if trace is not None:
+            with tracing(trace):
+                return await self._serve_moved(request, leg)
+        return await self._serve_moved(request, leg)
+
+    async def _serve_moved(self, request: Request, leg: Leg) -> dict[str, Any]:
+        try:
+            return await self._serve(request, leg)
+        except Moved:  # before anything was sent
+            return await self._serve(request, leg)
 
     async def _serve(self, request: Request, leg: Leg) -> dict[str, Any]:
         method = request.method

@@ -30,7 +30,9 @@ _ENTRY: Final = re.compile(rf"{_TOKEN}[ \t]*=[ \t]*{_VALUE}(?:[ \t]*;[ \t]*{_TOK
 
 def trace_id(meta: Any) -> str | None:
     """The trace that a request belongs to, if its ``_meta`` says so."""
-    parent = _parent(meta.get("traceparent")) if isinstance(meta, Mapping) else None
+    if type(meta) is not dict or "traceparent" not in meta:
+        return None  # nearly always
+    parent = _parent(meta["traceparent"])
     return parent["trace"] if parent is not None else None
 
 
