@@ -116,8 +116,9 @@ class Hearing:
 
     def _logged(self, session: Session, params: dict[str, Any], run: Run | None, request_id: int | None) -> None:
         """Where the wire names no request, the message is that one's which alone is open; requests of the bridge's own
-        count as well, since a server may log for them too."""
-        if request_id is None:
+        count as well, since a server may log for them too. Not where principals share the session: a server may go on
+        logging about a call that is over, and the next is somebody else's."""
+        if request_id is None and not self._group.server.shared_session:
             run = self._runs.find(session, session.only_open)
         client = run.errand.client_name if run is not None else self._group.last_client
         self._group.deprecations.used(Feature.LOGGING, client)

@@ -326,6 +326,18 @@ async def test_a_log_line_goes_to_the_call_that_the_wire_names_or_that_alone_is_
         assert only_group(bridge).unclaimed.by_level == {"info": 4, "debug": 1, "unknown": 1}
 
 
+async def test_where_principals_share_a_session_only_the_wire_says_whose_a_log_line_is() -> None:
+    async with (
+        bridged(shared_session=True) as bridge,
+        one_call_open(bridge, log_level="debug") as (client, session, id),
+    ):
+        said = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}
+        session.received(said)
+        assert client.leg.notifications == []
+        session.received(said, id)
+        assert len(client.leg.notifications) == 1
+
+
 async def test_a_server_that_logs_without_having_said_so_is_found_to_log() -> None:
     async with bridged(*talker({"tools": {}}, 0)) as bridge:
         client = Client(bridge)

@@ -365,3 +365,21 @@ async def test_a_session_that_could_not_be_heard_for_a_while_has_its_clients_loo
         await until(lambda: stream.methods()[1:] == told * 2)
         await anyio.sleep(0.4)
         assert stream.methods()[1:] == told * 2
+
+
+@pytest.mark.parametrize("how", ["shared_session", "single_session"])
+async def test_clients_that_share_a_session_share_its_subscriptions(how: str, journal: Journal) -> None:
+    others = {"shared_session": "bob", "single_session": "ada"}
+    wanted = {"resourceSubscriptions": ["asker://plain"], "toolsListChanged": True}
+    async with bridged(env=journal.env, **{how: True}) as bridge:
+        one, two = Client(bridge, "ada"), Client(bridge, others[how], {} if how == "single_session" else None)
+        async with listening(bridge, one, **wanted) as first:
+            async with listening(bridge, two, **wanted) as second:
+                await announce_everything(two)
+                for stream in (first, second):
+                    assert stream.methods() == [ACKNOWLEDGED, CHANGES["toolsListChanged"], UPDATED]
+                assert len(journal.messages("resources/subscribe")) == 1
+            await one.call("announce", method=UPDATED, params={"uri": "asker://plain"})
+            assert len(first.updates()) == 2
+            assert journal.messages("resources/unsubscribe") == []
+        await until(lambda: journal.messages("resources/unsubscribe"))
