@@ -341,6 +341,11 @@ class LiveCall:
         return (self._task.message if self._task is not None else None) or self._said
 
     @property
+    def task_meta(self) -> dict[str, Any]:
+        """What the server said beside the task that it created, if it did."""
+        return self._task.meta if self._task is not None else {}
+
+    @property
     def poll(self) -> float | None:
         """How often the server wants to be asked about the call, in seconds, if it said so."""
         return self._task.poll if self._task is not None else None

@@ -58,7 +58,9 @@ class Plan:
 
     def as_task(self, group: Group) -> bool:
         """Whether the old server is to run the call as a task of its own."""
-        support = group.task_tools.get(self._name) if self._method == "tools/call" else None
+        if self._method != "tools/call" or not runs_tasks(group.capabilities):
+            return False  # whatever its tools say [2025-11-25, basic/utilities/tasks, Tool-Level Negotiation]
+        support = group.task_tools.get(self._name)
         return support == "required" or (support == "optional" and self.takes_tasks)
 
     def refusal(self, group: Group) -> ProtocolError | None:

@@ -103,6 +103,7 @@ class TaskRun:
         "_waiting",
         "id",
         "message",
+        "meta",
         "poll",
         "status",
     )
@@ -118,6 +119,8 @@ class TaskRun:
         looks: bool = True,
     ) -> None:
         self.id: str | None = None
+        self.meta: dict[str, Any] = {}
+        """What the server said beside the task when it was created, such as what to tell a model meanwhile."""
         self.status = "working"
         self.message: str | None = None
         """What the server says about the status, for people."""
@@ -158,9 +161,7 @@ class TaskRun:
     def stop(self) -> None:
         """Nobody wants to know any more."""
         self._over = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._look_no_more()
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -170,6 +171,9 @@ class TaskRun:
             self._ended(reply, False)  # an error, or a server that answered at once after all
             return
         self.id = task_id
+        if isinstance(reply, Result):
+            meta = without({"_meta": reply.value.get("_meta")}, {RELATED_TASK}).get("_meta")
+            self.meta = meta if isinstance(meta, dict) else {}
         try:
             self._waiting = self._session.send("tasks/result", {"taskId": task_id}, self._result)
         except SessionClosed:
@@ -183,6 +187,11 @@ class TaskRun:
             return
         least, most = POLL_BOUNDS
         self._timer = self._loop.call_later(min(max(self.poll or USUAL_POLL, least), most), self._look)
+
+    def _look_no_more(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _look(self) -> None:
         self._timer = None
@@ -211,11 +220,14 @@ class TaskRun:
     def _result(self, reply: Reply) -> None:
         """What ``tasks/result`` says. Of a task that was cancelled, or failed for other reasons than its tool's, SDK
         servers return an empty result or any error: then its status decides."""
-        if isinstance(reply, Lost) or (isinstance(reply, Result) and "content" in reply.value):
+        if isinstance(reply, Lost):  # whether the server took this request up or not: the task was begun
+            self._end(Lost(reply.reason, processed=True), cancelled=False)
+        elif isinstance(reply, Result) and "content" in reply.value:
             self._end(reply, cancelled=False)
         elif self.status in TERMINAL:
             self._decide(reply)
         else:
+            self._look_no_more()
             try:
                 self._session.send_plain("tasks/get", {"taskId": self.id}, lambda seen: self._seen(reply, seen))
             except SessionClosed:

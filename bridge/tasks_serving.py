@@ -147,7 +147,7 @@ class Tasks:
             task_id = self._box.seal(content, self._bound(live.principal))
             live.task = Task(task_id, live, created_at, self._complete)
         assert isinstance(live.task, Task)
-        return tasks.created(live.task.now(), live.group.server_info)
+        return tasks.created(live.task.now(), live.group.server_info, live.task_meta)
 
     def serve(self, request: Request) -> dict[str, Any]:
         """``tasks/get``, ``tasks/update`` or ``tasks/cancel``.

@@ -73,9 +73,10 @@ class Task:
         return written
 
 
-def created(task: Task, server_info: Mapping[str, Any] | None) -> dict[str, Any]:
+def created(task: Task, server_info: Mapping[str, Any] | None, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The result of a request that has become a task [Task Creation]."""
-    return identified({**task.plain(), "resultType": "task"}, server_info)
+    made = {**task.plain(), "resultType": "task"}
+    return identified({**made, "_meta": dict(meta)} if meta else made, server_info)
 
 
 def shown(task: Task, server_info: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -110,10 +110,13 @@ async def test_what_the_old_server_runs_as_a_task_is_a_task_for_a_client_that_ta
         assert created["status"] == "working"
         assert created["statusMessage"] == "half done"
         assert (created["ttlMs"], created["pollIntervalMs"]) == (100_000, 1500)  # the server's own interval
+        assert created["_meta"]["said"] == "beside the task"
         assert not {"task", "ttl", "pollInterval", "result", "inputRequests", "requestState"} & created.keys()
         shown = await client.get(created["taskId"])
         assert shown["resultType"] == "complete"
-        assert {**created, "resultType": "complete"} == shown
+        assert {name: shown[name] for name in created if name not in ("resultType", "_meta")} == {
+            name: created[name] for name in created if name not in ("resultType", "_meta")
+        }
         last = await client.ended(created["taskId"])
         assert last["status"] == "completed"
         assert text(last["result"]) == "the job is done"

@@ -228,7 +228,7 @@ def call_tool(call: asker.Call) -> Json:
             call.cancelled.clear()
     if name == "asks_first":
         call.elicit("Before it starts?")
-    return {"task": Task(call, work, arguments).shown()}
+    return {"task": Task(call, work, arguments).shown(), "_meta": {"said": "beside the task"}}
 
 
 def list_tools(call: asker.Call) -> Json:
