@@ -157,6 +157,13 @@ async def test_a_tool_that_may_be_a_task_is_one_unless_it_is_quick(shortcut: Cal
         assert text((await client.ended(task_id))["result"]) == "the job is done"
 
 
+async def test_a_server_that_does_not_say_that_it_runs_tasks_is_not_asked_for_any(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    async with tasked(env={**journal.env, "TASKER_NO_TASKS": "1"}) as bridge:
+        assert text(await Taker(bridge).call("quick")) == "quick, not as a task"
+        assert "task" not in journal.calls("quick")[0]["params"]
+
+
 async def test_the_clients_own_wish_for_a_task_is_ignored(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     async with tasked(env=journal.env) as bridge:

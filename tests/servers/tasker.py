@@ -10,7 +10,8 @@ Tools that may be
     ``quick``, ``maybe(seconds)``.
 
 A task asks only while its ``tasks/result`` is open, and names itself in ``_meta``. ``TASKER_NO_CANCEL=1``: there is no
-``tasks/cancel``. Plain tools are the asker's.
+``tasks/cancel``; ``TASKER_NO_TASKS=1``: the server says of its tools that they are tasks, but not of itself that it
+runs any. Plain tools are the asker's.
 """
 
 from __future__ import annotations
@@ -274,7 +275,8 @@ def initialize(call: asker.Call) -> Json:
     tasks_capability: Json = {"list": {}, "requests": {"tools": {"call": {}}}}
     if CAN_CANCEL:
         tasks_capability["cancel"] = {}
-    made["capabilities"]["tasks"] = tasks_capability
+    if os.environ.get("TASKER_NO_TASKS") != "1":
+        made["capabilities"]["tasks"] = tasks_capability
     return made
 
 
