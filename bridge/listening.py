@@ -112,6 +112,10 @@ class Listening:
     def end(self) -> None:
         """End every stream, also those to come: the process is about to [Graceful Closure]."""
         self._closing = True
+        self.end_all()
+
+    def end_all(self) -> None:
+        """End the streams that there are, whose clients may listen again; they are served elsewhere from now on."""
         for stream in list(self._streams):
             stream.end()
 

@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from bridge import watching
+from bridge.group import Moved
 from modern.listen import ACKNOWLEDGED, SUBSCRIPTION_ID_KEY, UPDATED
 from tests.bridge.harness import ACCEPT, Client, Journal, bridged, only_group, refused, until, value
 from tests.bridge.listeners import CHANGES, announcer, listening
@@ -383,3 +384,14 @@ async def test_clients_that_share_a_session_share_its_subscriptions(how: str, jo
             assert len(first.updates()) == 2
             assert journal.messages("resources/unsubscribe") == []
         await until(lambda: journal.messages("resources/unsubscribe"))
+
+
+async def test_streams_of_a_group_that_gets_no_session_any_more_end_and_may_be_opened_again() -> None:
+    async with bridged() as bridge, listening(bridge, toolsListChanged=True) as stream:
+        group = only_group(bridge)
+        group.opening += 1
+        group.start_failed(Moved("Another has the session."))
+        await until(lambda: stream.closed is not None)
+        assert not group.listening
+        async with listening(bridge, toolsListChanged=True) as again:
+            assert again.acknowledged() == {"toolsListChanged": True}
