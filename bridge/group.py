@@ -178,7 +178,7 @@ class Group:
     def start_failed(self, error: ProtocolError) -> None:
         self.opening -= 1
         self._failure = error
-        if isinstance(error, Moved):
+        if isinstance(error, Moved) and self.primary is None:
             self.listening.end_all()
         for command in self.attribution.session_failed(time.monotonic()):
             self._carry_out(command)

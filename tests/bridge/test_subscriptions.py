@@ -390,6 +390,12 @@ async def test_streams_of_a_group_that_gets_no_session_any_more_end_and_may_be_o
     async with bridged() as bridge, listening(bridge, toolsListChanged=True) as stream:
         group = only_group(bridge)
         group.opening += 1
+        group.start_failed(Moved("A further one."))
+        await anyio.sleep(0.01)
+        assert stream.closed is None
+        group.opening += 1
+        assert group.primary is not None
+        group.primary.lost("The server died.")
         group.start_failed(Moved("Another has the session."))
         await until(lambda: stream.closed is not None)
         assert not group.listening
