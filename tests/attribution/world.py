@@ -64,6 +64,11 @@ class World:
         self.unlabelled = self.random.random() < 0.8
         self.labels = self.random.choice([0.0, 0.0, 0.5, 1.0])
         self.roots_at_start = self.random.random() < 0.3
+        self.tools: list[Json] = []
+        """What servers list: where they say that calls may be repeated, calls that were lost are run again."""
+        if self.random.random() < 0.5:
+            hints = {"idempotentHint": True}
+            self.tools = [{"name": tool, "inputSchema": {}, "annotations": hints} for tool in TOOLS]
         self.ids = itertools.count(1)
         self.options: Json = {
             "attribution": self.random.choice(["infer", "infer", "strict"]),
@@ -311,7 +316,7 @@ class ScriptedServer:
                     await anyio.sleep(self._world.wait(1))
                     if self._random.random() < 0.2:
                         await self._asks(number, "", -1, self._random.choice(["roots/list", "elicitation/create"]))
-                    self._say({"id": number, "result": {"tools": []}})
+                    self._say({"id": number, "result": {"tools": self._world.tools}})
                     return
                 arguments = message["params"]["arguments"]
                 await self._call(number, tool, arguments["who"], arguments["call"])

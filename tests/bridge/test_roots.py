@@ -209,11 +209,12 @@ async def test_what_is_asked_at_the_start_is_refused_at_once(method: str, tmp_pa
 
 
 @pytest.mark.parametrize("method", ["elicitation/create", "sampling/createMessage"])
-async def test_what_is_asked_between_calls_is_refused_at_once(method: str, tmp_path: Path) -> None:
+async def test_what_is_asked_between_calls_is_refused_at_once(method: str, tmp_path: Path, clock: Clock) -> None:
     journal = Journal(tmp_path)
     async with bridged(env=journal.env) as bridge:
         client = Client(bridge)
         assert text(await client.call("ask_afterwards", method=method)) == "later"
+        clock.skip(3600)
         await until(journal.answers, 2)
         [answer] = journal.answers()
         assert answer["error"] == {"code": -32603, "message": "No call is open that can have asked it."}

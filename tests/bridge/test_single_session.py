@@ -50,20 +50,17 @@ async def test_calls_that_may_ask_take_turns_on_it(journal: Journal) -> None:
         assert len(journal.pids()) == 1
 
 
-@pytest.mark.parametrize(
-    ("method", "capabilities"),
-    [
-        ("elicitation/create", {}),
-        ("elicitation/create", {"sampling": {}}),
-        ("sampling/createMessage", FORMS),
-        ("roots/list", FORMS),
-        ("roots/list", {}),
-    ],
-)
-async def test_what_this_client_cannot_do_is_refused_as_an_old_client_would(method: str, capabilities: Any) -> None:
+async def test_what_this_client_cannot_do_is_refused_as_an_old_client_would() -> None:
     async with bridged(single_session=True, silence=5) as bridge:
-        result = await Client(bridge, capabilities=capabilities).call("catches_refusal", method=method)
-        assert value(result)["refused"]["code"] == -32601
+        for method, capabilities in (
+            ("elicitation/create", {}),
+            ("elicitation/create", {"sampling": {}}),
+            ("sampling/createMessage", FORMS),
+            ("roots/list", FORMS),
+            ("roots/list", {}),
+        ):
+            result = await Client(bridge, capabilities=capabilities).call("catches_refusal", method=method)
+            assert value(result)["refused"]["code"] == -32601
 
 
 async def test_a_mode_that_this_client_does_not_have_is_invalid_params() -> None:
@@ -72,14 +69,11 @@ async def test_a_mode_that_this_client_does_not_have_is_invalid_params() -> None
         assert error.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
 
 
-@pytest.mark.parametrize(
-    ("tool", "required"),
-    [("ask_sampling", {"sampling": {}}), ("ask_roots", {"roots": {}})],
-)
-async def test_if_the_call_then_fails_the_client_learns_what_was_missing(tool: str, required: Any) -> None:
+async def test_if_the_call_then_fails_the_client_learns_what_was_missing() -> None:
     async with bridged(single_session=True, silence=5) as bridge:
-        error = await refused(Client(bridge, capabilities=FORMS).call(tool))
-        assert (error.code, error.data) == (-32021, {"requiredCapabilities": required})
+        for tool, required in (("ask_sampling", {"sampling": {}}), ("ask_roots", {"roots": {}})):
+            error = await refused(Client(bridge, capabilities=FORMS).call(tool))
+            assert (error.code, error.data) == (-32021, {"requiredCapabilities": required})
 
 
 async def test_a_question_is_never_inferred_for_want_of_a_declaration(journal: Journal) -> None:
@@ -127,13 +121,14 @@ async def test_with_a_shared_session_a_second_principal_is_not() -> None:
 # -- found out --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["transport", "shown", "hidden", "sse"])
+@pytest.fixture
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     env = {"MRTR_TEST_NODE_MODULES": str(node_modules())}
     with server_process([node(), str(ONE_SESSION_SERVER), request.param], r"listening on port (\d+)", env=env) as match:
         yield f"http://127.0.0.1:{match[1]}/{'sse' if request.param == 'sse' else 'mcp'}"
 
 
+@pytest.mark.parametrize("url", ["transport", "shown", "hidden", "sse"], indirect=True)
 async def test_it_is_found_out_when_a_second_session_is_refused(url: str, caplog: pytest.LogCaptureFixture) -> None:
     async with bridged(url=url) as bridge:
         first, second = Client(bridge, capabilities=FORMS), Client(bridge)
@@ -151,6 +146,7 @@ async def test_it_is_found_out_when_a_second_session_is_refused(url: str, caplog
         assert len(only_group(bridge).channels) == 1
 
 
+@pytest.mark.parametrize("url", ["hidden"], indirect=True)
 async def test_a_further_session_of_the_same_clients_is_done_without(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -163,6 +159,7 @@ async def test_a_further_session_of_the_same_clients_is_done_without(
         assert len(only_group(bridge).channels) == 1
 
 
+@pytest.mark.parametrize("url", ["transport"], indirect=True)
 async def test_a_server_that_somebody_else_has_is_not_taken_for_ours(url: str) -> None:
     async with bridged(url=url) as theirs, bridged(url=url) as ours:
         await Client(theirs).call("count")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.bridge.harness import Client, Clock, bridged
-from tests.peers.talking import Http, Script, Stdio, Transcript, bridge_serving, converse, node_server
+from tests.peers.talking import PYTHON, Http, Script, Stdio, Transcript, bridge_serving, converse, node_server
 
 Json = dict[str, Any]
 Folders = tuple[Path, Path]
@@ -105,13 +105,11 @@ async def test_other_roots_are_asked_for_after_a_while_and_the_server_takes_them
             clock.skip(61)
 
 
-def test_two_clients_with_other_roots_each_see_their_own_though_they_are_one_principal(
-    client: str, folders: Folders
-) -> None:
+def test_two_clients_with_other_roots_each_see_their_own_though_they_are_one_principal(folders: Folders) -> None:
     def listed(folder: Path) -> list[str]:
         calls = [tool("list_allowed_directories"), tool("read_text_file", path=str(folder / "note.txt"))]
         roots = {"roots": [{"uri": folder.as_uri()}]}
-        seen = converse(client, target, Script(calls, {"roots/list": [roots]}))
+        seen = converse(PYTHON, target, Script(calls, {"roots/list": [roots]}))
         return [seen.text(0), seen.text(1)]
 
     with (
