@@ -174,19 +174,28 @@ class TaskRun:
         if isinstance(reply, Result):
             meta = without({"_meta": reply.value.get("_meta")}, {RELATED_TASK}).get("_meta")
             self.meta = meta if isinstance(meta, dict) else {}
+        if self._wait():
+            self.told(task)
+            self._look_later()
+
+    def _wait(self) -> bool:
+        """Wait for the result; whether there is a session to do that on, which else tells its end by itself."""
+        assert self.id is not None
         try:
-            self._waiting = self._session.send("tasks/result", {"taskId": task_id}, self._result)
+            self._waiting = self._session.send("tasks/result", {"taskId": self.id}, self._result)
         except SessionClosed:
-            return  # the session tells its end by itself
-        self._created(task_id, self._waiting)
-        self.told(task)
-        self._look_later()
+            return False
+        self._created(self.id, self._waiting)
+        return True
 
     def _look_later(self) -> None:
-        if self._over or not self._looks or self.status in TERMINAL:
-            return
+        if not self._over and self._looks and self.status not in TERMINAL:
+            self._timer = self._loop.call_later(self._interval, self._look)
+
+    @property
+    def _interval(self) -> float:
         least, most = POLL_BOUNDS
-        self._timer = self._loop.call_later(min(max(self.poll or USUAL_POLL, least), most), self._look)
+        return min(max(self.poll or USUAL_POLL, least), most)
 
     def _look_no_more(self) -> None:
         if self._timer is not None:
@@ -220,27 +229,46 @@ class TaskRun:
     def _result(self, reply: Reply) -> None:
         """What ``tasks/result`` says. Of a task that was cancelled, or failed for other reasons than its tool's, SDK
         servers return an empty result or any error: then its status decides."""
-        if isinstance(reply, Lost):  # whether the server took this request up or not: the task was begun
-            self._end(Lost(reply.reason, processed=True), cancelled=False)
+        if isinstance(reply, Lost):
+            self._explain(reply, self._lost)
         elif isinstance(reply, Result) and "content" in reply.value:
             self._end(reply, cancelled=False)
         elif self.status in TERMINAL:
             self._decide(reply)
         else:
-            self._look_no_more()
-            try:
-                self._session.send_plain("tasks/get", {"taskId": self.id}, lambda seen: self._seen(reply, seen))
-            except SessionClosed:
+            self._explain(reply, self._decide)
+
+    def _explain(self, reply: Reply, then: Callable[[Reply, bool], None]) -> None:
+        """Ask how the task is before anything is made of a reply; ``then`` gets it, and whether that was answered."""
+        if isinstance(reply, Lost):  # whether the server took that request up or not: the task was begun
+            reply = Lost(reply.reason, processed=True)
+        self._look_no_more()
+
+        def seen(shown: Reply) -> None:
+            if self._over:
                 return
+            if isinstance(shown, Result):
+                self.told(shown.value)
+            then(reply, isinstance(shown, Result))
 
-    def _seen(self, reply: Reply, seen: Reply) -> None:
-        if self._over:
-            return
-        if isinstance(seen, Result):
-            self.told(seen.value)
-        self._decide(reply)
+        try:
+            self._session.send_plain("tasks/get", {"taskId": self.id}, seen)
+        except SessionClosed:
+            then(reply, False)
 
-    def _decide(self, reply: Reply) -> None:
+    def _lost(self, reply: Reply, answered: bool) -> None:
+        """A connection that is quiet for long may be cut on its way. The task goes on without it."""
+        if answered:
+            self._timer = self._loop.call_later(self._interval, self._wait_again)
+        else:
+            self._end(reply, cancelled=False)
+
+    def _wait_again(self) -> None:
+        self._timer = None
+        if self._wait():
+            self._look_later()
+
+    def _decide(self, reply: Reply, answered: bool = True) -> None:
         if self.status == "failed" and isinstance(reply, Result):
             reply = Failure(INTERNAL_ERROR, self.message or "The task failed at the server, which did not say why.")
         self._end(reply, cancelled=self.status == "cancelled")

@@ -24,10 +24,11 @@ class Server:
         self.cancelled: list[int] = []
         self.timer: tuple[float, Callable[[], None]] | None = None
         self.ended: list[tuple[Reply, bool]] = []
+        self.made: list[tuple[str, int]] = []
         self.run = TaskRun(
             self,  # type: ignore[arg-type]
             self,  # type: ignore[arg-type]
-            created=lambda task_id, request_id: None,
+            created=lambda task_id, request_id: self.made.append((task_id, request_id)),
             ended=lambda reply, cancelled: self.ended.append((reply, cancelled)),
             heard=lambda: None,
         )
@@ -106,9 +107,28 @@ def test_a_server_that_answers_at_once_made_no_task() -> None:
 
 
 def test_what_is_lost_after_the_task_was_made_is_never_sent_again() -> None:
+    lost = Lost("The server forgot the session.", processed=False)
+    for closed in (True, False):
+        server = created()
+        server.closed = closed
+        server.answers("tasks/result", lost)
+        if not closed:
+            server.answers("tasks/get", lost)
+        assert server.ended == [(Lost("The server forgot the session.", processed=True), False)]
+
+
+def test_a_task_goes_on_when_the_connection_is_cut_that_waits_for_its_result() -> None:
     server = created()
-    server.answers("tasks/result", Lost("The server forgot the session.", processed=False))
-    assert server.ended == [(Lost("The server forgot the session.", processed=True), False)]
+    for _ in range(2):
+        server.answers("tasks/result", Lost("The connection was cut.", processed=True))
+        assert server.timer is None
+        server.answers("tasks/get", Result({"status": "working"}))
+        assert server.timer is not None  # not at once: it may be cut again
+        server.passes()
+        assert server.methods[-1] == "tasks/result"
+    server.answers("tasks/result", DONE)
+    assert [outcome for _, outcome in server.ended] == [False]
+    assert server.made == [("t", 2), ("t", 4), ("t", 6)]
 
 
 def test_an_answer_that_says_nothing_is_explained_by_the_status() -> None:
@@ -183,7 +203,7 @@ def test_a_session_that_ends_meanwhile_is_told_by_itself() -> None:
     server = created()
     server.closed = True
     server.answers("tasks/result", Result({}))
-    assert not server.ended
+    assert server.ended == [(Result({}), False)]
 
 
 def test_only_a_server_that_says_so_runs_tasks() -> None:
