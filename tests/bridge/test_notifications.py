@@ -122,7 +122,8 @@ for line in sys.stdin:
         for n in range(int(sys.argv[2])):
             params["progress"] = n
             print(json.dumps(made), flush="slowly" in sys.argv)
-            time.sleep(0.1 if "slowly" in sys.argv else 0)
+            if "slowly" in sys.argv:
+                time.sleep(0.1)
         r = {"content": [{"type": "text", "text": m["method"]}], "tools": [], "completion": {"values": []}}
     print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
 """
