@@ -216,3 +216,10 @@ def test_hints_are_read() -> None:
 def test_a_bad_hint_is_refused(text: str) -> None:
     with pytest.raises(WrongUse, match="--asks deploy=one"):
         words.hints([text])
+
+
+def test_the_times_of_tasks_are_read_and_none_after_means_never() -> None:
+    assert words.task_times(None, "1h", "500ms") == {"task_after": None, "task_ttl": 3600, "task_poll": 0.5}
+    assert words.task_times("30s", "2d", "1s")["task_after"] == 30
+    with pytest.raises(WrongUse, match="--task-after takes a time"):
+        words.task_times("soon", "1h", "1s")
