@@ -55,7 +55,8 @@ for line in sys.stdin:
 async def test_whether_a_server_of_2024_has_completions_is_tried_once_in_a_session(
     how: str, declared: bool, tried: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discovery, "PATIENCE", 0.3)
+    if how == "silent":
+        monkeypatch.setattr(discovery, "PATIENCE", 0.3)
     journal = tmp_path / "journal"
     journal.touch()
     async with bridged(sys.executable, "-c", OLDEST, how, str(journal)) as bridge:

@@ -25,10 +25,10 @@ Post = Callable[..., Client]
 
 
 @asynccontextmanager
-async def served(*command: str, max_queued: int = 1024) -> AsyncIterator[tuple[Post, Bridge]]:
+async def served(*command: str, max_queued: int = 1024, silence: float = SILENCE) -> AsyncIterator[tuple[Post, Bridge]]:
     """POSTs to a bridge; its server has started."""
     async with bridged(*command) as bridge:
-        face = HttpFace(bridge, HttpSettings(silence_before_sse=SILENCE, keep_alive=0.1, max_queued=max_queued))
+        face = HttpFace(bridge, HttpSettings(silence_before_sse=silence, keep_alive=0.1, max_queued=max_queued))
 
         def post(method: str, id: Any = 1, token: Any = None, **params: Any) -> Client:
             meta = META if token is None else {**META, "progressToken": token}
@@ -58,7 +58,7 @@ async def test_a_silent_call_turns_to_an_event_stream_that_comments_keep_alive()
 
 
 async def test_a_call_that_is_answered_before_the_silence_is_over_is_one_json_object() -> None:
-    async with served(*announcer()) as (post, _):
+    async with served(*announcer(), silence=30) as (post, _):
         client = call(post, "quiet", seconds=0.01, token="t")
         answer = await client.run()
         assert not is_stream(client)
@@ -81,7 +81,7 @@ async def test_progress_flows_as_it_happens_and_the_result_comes_last() -> None:
 
 @pytest.mark.parametrize("token", ["t", None])
 async def test_progress_that_was_not_asked_for_does_not_make_a_stream(token: Any) -> None:
-    async with served() as (post, _):
+    async with served(silence=30) as (post, _):
         client = call(post, "progress", n=2, pause=0.01, token=token)
         await client.run()
         assert is_stream(client) is (token is not None)

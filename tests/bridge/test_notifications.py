@@ -151,10 +151,10 @@ async def test_a_request_that_cannot_be_asked_about_has_progress_as_well(method:
 
 
 async def test_a_list_that_reports_progress_is_not_taken_for_silent() -> None:
-    async with bridged(*talker({"tools": {}}, 8, "slowly"), silence=0.4) as bridge:
+    async with bridged(*talker({"tools": {}}, 12, "slowly"), silence=0.9) as bridge:
         client = Client(bridge)
-        await client.send("tools/list", progress_token="t")  # takes 0.8 s
-        assert progress(client.leg) == [("t", n) for n in range(8)]
+        await client.send("tools/list", progress_token="t")  # takes 1.2 s
+        assert progress(client.leg) == [("t", n) for n in range(12)]
 
 
 @asynccontextmanager

@@ -182,8 +182,8 @@ async def test_the_server_has_answered_before_the_stream_is_acknowledged() -> No
 
 
 async def test_what_the_server_refuses_or_never_answers_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "PATIENCE", 0.5)
-    monkeypatch.setattr("bridge.listening.PATIENCE", 0.5)
+    monkeypatch.setattr(watching, "PATIENCE", 1.0)
+    monkeypatch.setattr("bridge.listening.PATIENCE", 1.0)
     wanted = ["watch://silent/a", "watch://refused/b", "watch://one", *(f"watch://silent/{n}" for n in range(20))]
     async with bridged(*announcer()) as bridge:
         client = Client(bridge)
@@ -350,7 +350,7 @@ async def test_an_http_server_that_is_started_anew_is_subscribed_again_though_no
 async def test_a_session_that_could_not_be_heard_for_a_while_has_its_clients_look_again_but_not_all_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bridge.listening.SELDOM", 0.3)
+    monkeypatch.setattr("bridge.listening.SELDOM", 1.0)
     wanted = {"resourceSubscriptions": ["asker://plain"], "toolsListChanged": True}
     told = [CHANGES["toolsListChanged"], UPDATED]
     async with bridged() as bridge, listening(bridge, **wanted) as stream:
@@ -364,7 +364,7 @@ async def test_a_session_that_could_not_be_heard_for_a_while_has_its_clients_loo
             await anyio.sleep(0.01)
         assert stream.methods()[1:] == told
         await until(lambda: stream.methods()[1:] == told * 2)
-        await anyio.sleep(0.4)
+        await anyio.sleep(0.1)
         assert stream.methods()[1:] == told * 2
 
 
