@@ -1,11 +1,12 @@
 """Which era is at the other end: what the refusal of an ``initialize`` says about the server; pure.
 
-The order is chosen for old servers, some of which can have one session only: the first thing that any server gets is
-the ``initialize`` of a session that will be used. Only when that is refused in a way in which a modern server may
-refuse it is the server asked ``server/discover``, which needs no session and starts none (2026-07-28 basic/versioning,
-Backward Compatibility; basic/transports/streamable-http and basic/transports/stdio, the same). A server of both eras
-answers ``initialize``, and is served as a legacy one. Only when a URL refuses the POST of it is there a GET, to see
-whether HTTP+SSE is spoken there (2025-03-26 basic/transports, Backwards Compatibility).
+The order is chosen for old servers, some of which can have one session only: the ``initialize`` that any server gets is
+that of a session which will be used. When it is refused in a way in which a modern server may refuse it, the server is
+asked ``server/discover``, which starts no session (2026-07-28 basic/versioning, Backward Compatibility;
+basic/transports/streamable-http and basic/transports/stdio, the same). A server of both eras answers ``initialize``: to
+this package it is a legacy one, unless somebody asks first (`legacy.discovery`). Only when a URL refuses the POST of
+``initialize`` is there a GET, to see whether HTTP+SSE is spoken there (2025-03-26 basic/transports, Backwards
+Compatibility).
 """
 
 from __future__ import annotations
