@@ -23,7 +23,7 @@ Who runs where is `bridge.turns` (rules 1 and 2). What a run goes through, and w
 
 Everything else is a race that was lost and changes nothing.
 
-Whose ask it is, is judged in `bridge.verdicts` (rules 3 to 8).
+Whose ask it is, is judged in `bridge.verdicts` (rules 3 to 8), on what `bridge.evidence` says.
 
 *Candidates* of an unlabelled ask are the runs that were sent on its channel before it came and are not answered
 since: plain ones and ghosts too. Those that waited for us when it came (suspended, resuming) count only if they may
@@ -62,6 +62,7 @@ for lapses after 2 s (6).
 
 from __future__ import annotations
 
+from bridge.evidence import Evidence
 from bridge.knowledge import Knowledge
 from bridge.runs import (
     DONE,
@@ -147,17 +148,24 @@ class Attribution:
             recent=recently_suspended,
             reopen_after=reopen_after,
         )
+        self._evidence = Evidence(
+            knowledge,
+            self._timers,
+            trusting=not (strict or shared),
+            shared=shared,
+            ghost_min=ghost_min,
+            ghost_max=ghost_max,
+            ghost_unknown=ghost_unknown,
+        )
         self._verdicts = Verdicts(
             knowledge,
+            self._evidence,
             self._timers,
             self.counters,
             strict=strict,
             shared=shared,
             settle=settle,
             settle_max=settle_max,
-            ghost_min=ghost_min,
-            ghost_max=ghost_max,
-            ghost_unknown=ghost_unknown,
         )
 
     # -- what can be seen ---------------------------------------------------------------------------------------------
@@ -236,7 +244,7 @@ class Attribution:
             return []
         self._turns.haunts(run, now)
         self.counters.ghosts += 1
-        self._timers.set(run, now + self._verdicts.ghost_life(run))
+        self._timers.set(run, now + self._evidence.ghost_life(run))
         return self._go_on(self._verdicts.taken_over(run, now), now)
 
     def ghost_ended(self, run: Run, now: float) -> list[Command]:

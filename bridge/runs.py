@@ -108,6 +108,35 @@ class Channel:
         self.held: dict[Asked, None] = {}
         """Roots asks that no run could carry."""
 
+    def sent(self, run: Run) -> None:
+        """The run's request is sent on it."""
+        self.open[run] = None
+        self.active[run] = None
+
+    def waits(self, run: Run) -> None:
+        """The run is suspended, without the turn; or, if it was that already, the latest to ask."""
+        self.active.pop(run, None)
+        waiting = self.suspended.setdefault(run.tool or "", {})
+        waiting.pop(run, None)
+        waiting[run] = None
+
+    def goes_on(self, run: Run) -> None:
+        """The run is suspended no longer."""
+        if run in self.active:
+            return
+        waiting = self.suspended.get(run.tool or "")
+        if waiting is not None:
+            waiting.pop(run, None)
+            if not waiting:
+                del self.suspended[run.tool or ""]
+        self.active[run] = None
+
+    def over(self, run: Run) -> None:
+        """The run is there no longer."""
+        self.goes_on(run)
+        self.active.pop(run, None)
+        self.open.pop(run, None)
+
     @property
     def holders(self) -> list[Run]:
         """Runs that took the turn. Of those that still need one (`Turns.needs_turn`) there is more than one only if one

@@ -135,15 +135,16 @@ class Turns:
                 self._timers.set(run, max(run.asked_at + within, now))
         else:
             run.turn = False
-        if not run.turn:
-            _wait(run)
+        if not run.turn and run.channel is not None:
+            run.channel.waits(run)
         return self.pump(now)
 
     def wants_to_resume(self, run: Run, now: float) -> list[Command]:
         if run.turn or not self._takes_turns(run):
             return [self._resume(run, now)]
         run.state = RESUMING
-        _activate(run)
+        if run.channel is not None:
+            run.channel.goes_on(run)
         run.since = now
         self.resuming[run] = None
         commands = self.pump(now)
@@ -158,7 +159,8 @@ class Turns:
             self._timers.set(run, until)
             return []
         run.turn = False
-        _wait(run)
+        if run.channel is not None:
+            run.channel.waits(run)
         return self.pump(now)
 
     def hurry(self, run: Run, now: float) -> Command:
@@ -170,7 +172,8 @@ class Turns:
         """The run was cancelled. It holds no turn any more, but its session is not as good as another."""
         self._stop_waiting(run)
         run.state = GHOST
-        _activate(run)
+        if run.channel is not None:
+            run.channel.goes_on(run)
         run.since = now
         run.turn = False
         run.due = None
@@ -179,9 +182,7 @@ class Turns:
         """The run is over, however it ended."""
         self._stop_waiting(run)
         if run.channel is not None:
-            _activate(run)
-            run.channel.active.pop(run, None)
-            run.channel.open.pop(run, None)
+            run.channel.over(run)
         run.state = DONE
         run.turn = False
         run.due = None
@@ -321,37 +322,15 @@ class Turns:
         run.channel = channel
         run.sent_at = now
         run.due = None
-        channel.open[run] = None
-        channel.active[run] = None
+        channel.sent(run)
         return Send(run, channel)
 
     def _resume(self, run: Run, now: float) -> Resume:
         self.resuming.pop(run, None)
         run.state = RUNNING
-        _activate(run)
+        if run.channel is not None:
+            run.channel.goes_on(run)
         run.paused += now - run.suspended_at
         run.due = None
         run.turn = self._takes_turns(run)
         return Resume(run)
-
-
-def _wait(run: Run) -> None:
-    """It is suspended, without the turn."""
-    channel = run.channel
-    if channel is not None:
-        channel.active.pop(run, None)
-        channel.suspended.setdefault(run.tool or "", {})[run] = None
-
-
-def _activate(run: Run) -> None:
-    """It is suspended no longer, or over."""
-    channel = run.channel
-    if channel is None or run in channel.active:
-        return
-    tool = run.tool or ""
-    suspended = channel.suspended.get(tool)
-    if suspended is not None:
-        suspended.pop(run, None)
-        if not suspended:
-            del channel.suspended[tool]
-    channel.active[run] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from bridge.evidence import Evidence
 from bridge.knowledge import Knowledge
 from bridge.runs import (
     DONE,
@@ -75,9 +76,7 @@ class Verdicts:
 
     __slots__ = (
         "_counters",
-        "_ghost_max",
-        "_ghost_min",
-        "_ghost_unknown",
+        "_evidence",
         "_knowledge",
         "_last_roots",
         "_settle",
@@ -92,6 +91,7 @@ class Verdicts:
     def __init__(
         self,
         knowledge: Knowledge,
+        evidence: Evidence,
         timers: Timers,
         counters: Counters,
         *,
@@ -99,20 +99,15 @@ class Verdicts:
         shared: bool,
         settle: float,
         settle_max: float,
-        ghost_min: float,
-        ghost_max: float,
-        ghost_unknown: float,
     ) -> None:
         self._knowledge = knowledge
+        self._evidence = evidence
         self._timers = timers
         self._counters = counters
         self._strict = strict or shared
         self._shared = shared
         self._settle = settle
         self._settle_max = settle_max
-        self._ghost_min = ghost_min
-        self._ghost_max = ghost_max
-        self._ghost_unknown = ghost_unknown
         self._last_roots = False
         self.asks: dict[Ask, Asked] = {}
         self.held = 0
@@ -141,10 +136,10 @@ class Verdicts:
         elif label is not None:
             if label.state is GHOST and label.tool is not None:
                 self._learn(asked, label)
-                self._haunted_by([label], now)
+                self._evidence.haunted_by([label], now)
             self._refuse(asked, "The request that it was asked for cannot be asked about any more.", commands)
         else:
-            asked.candidates = self._who_can_have_asked(channel, ask.at)
+            asked.candidates = self._evidence.who_can_have_asked(channel, ask.at)
             channel.doubts[asked] = None
             if len(asked.candidates) > MOST_CANDIDATES:
                 self._refuse(asked, "Too many calls are open that can have asked it.", commands)
@@ -160,7 +155,7 @@ class Verdicts:
                 if run not in doubt.candidates:
                     continue
                 del doubt.candidates[run]
-                if run.may_be_asked and run.tool is not None and self._knowledge.may_ask(run.tool):
+                if self._evidence.may_ask(run):
                     doubt.left.add(run.owner)
                 if doubt.verdict is Verdict.PENDING:
                     self.judge(doubt, now, commands)
@@ -198,12 +193,12 @@ class Verdicts:
         if len(candidates) == 1:
             if self._shared and not asked.left <= {tools[0].owner}:
                 return self._refuse(asked, "A call of another client can have asked it, and has ended.", commands)
-            self._haunted_by(tools, now)
+            self._evidence.haunted_by(tools, now)
             return self._give(asked, tools[0], commands, inferred=False)
         settled = now >= asked.at + self._settle
         if settled:
-            may_ask = [run for run in tools if run.may_be_asked and run.tool and self._knowledge.may_ask(run.tool)]
-            overrun = [run for run in tools if run not in may_ask and self._overran(run, now)]
+            may_ask = [run for run in tools if self._evidence.may_ask(run)]
+            overrun = [run for run in tools if run not in may_ask and self._evidence.overran(run, now)]
             if len(may_ask) == 1 and may_ask[0].state is not GHOST and not overrun:
                 if self._strict:
                     return self._refuse(asked, "It can only be inferred which call asked it.", commands)
@@ -212,34 +207,10 @@ class Verdicts:
                 for run in may_ask + overrun or tools:
                     run.suspect = True
                     self._knowledge.suspected(run.tool or "")
-                self._haunted_by(candidates, now)
+                self._evidence.haunted_by(candidates, now)
                 return self._refuse(asked, "Several calls can have asked it.", commands)
         self._timers.set(asked, asked.at + (self._settle_max if settled else self._settle))
         return None
-
-    def _who_can_have_asked(self, channel: Channel, at: float) -> dict[Run, None]:
-        """The candidates. One that waits for us counts while it may ask something else, as far as its tool is known, or
-        if nothing else is open."""
-        counted: dict[Run, None] = {}
-        for run in channel.active:
-            waits = run.state is SUSPENDED or run.state is RESUMING
-            if not waits or at - run.asked_at <= self._asks_again_within(run.tool or ""):
-                counted[run] = None
-        for tool, runs in channel.suspended.items():
-            within = self._asks_again_within(tool)
-            for run in reversed(runs):
-                if at - run.asked_at > within:
-                    break  # those before it asked earlier
-                counted[run] = None
-        return counted or dict.fromkeys(channel.open)
-
-    def _asks_again_within(self, tool: str) -> float:
-        return self._knowledge.asks_again_within(tool, trusting=not self._strict)
-
-    def _overran(self, run: Run, now: float) -> bool:
-        """The run of a quiet tool takes twice as long as any before it: as if it waited for something."""
-        longest = self._knowledge.longest_run(run.tool) if run.tool is not None else None
-        return longest is not None and run.state is RUNNING and now - run.sent_at - run.paused > 2 * longest
 
     # -- what the rules come to ---------------------------------------------------------------------------------------
 
@@ -287,8 +258,8 @@ class Verdicts:
         asked.overlap = max(len(run.asks or ()), int(waits))
         self._knowledge.learned_ask(run.tool, asked.overlap, asked.ask.at - run.asked_at)
         run.asked_at = max(run.asked_at, asked.ask.at)
-        if run.channel is not None and run in (waiting := run.channel.suspended.get(run.tool, {})):
-            waiting[run] = waiting.pop(run)  # the latest to ask is the last
+        if run.channel is not None and run.state is SUSPENDED and run not in run.channel.active:
+            run.channel.waits(run)
         if asked.label is None:
             self._knowledge.learned_unlabelled(run.tool)
         elif asked.ask.request_id is not None:  # a task's label says nothing about streams
@@ -309,24 +280,6 @@ class Verdicts:
             self._judge_roots(asked, now, commands)
         else:
             self.judge(asked, now, commands)
-
-    # -- ghosts, rule 8 -----------------------------------------------------------------------------------------------
-
-    def ghost_life(self, run: Run) -> float:
-        if self._shared:
-            return self._ghost_max
-        longest = self._knowledge.longest_run(run.tool) if run.tool is not None else None
-        if longest is None:
-            return self._ghost_unknown
-        return min(max(2 * longest, self._ghost_min), self._ghost_max)
-
-    def _haunted_by(self, runs: list[Run], now: float) -> None:
-        """Ghosts among the runs may have asked just now, so they go on from now."""
-        for run in runs:
-            if run.state is GHOST:
-                until = min(now + self.ghost_life(run), run.since + self._ghost_max)
-                if run.due is None or until > run.due:
-                    self._timers.set(run, until)
 
     def suspected_until(self, ghost: Run) -> float | None:
         """A ghost is not forgotten before then: time alone does not clear it of an ask that came while it was there."""

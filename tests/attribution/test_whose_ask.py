@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.knowledge import Kind
-from tests.attribution.playbook import Forgotten, Give, Hold, LastRoots, Play, Refuse, Resume, Send, Withdraw, nothing
+from tests.attribution.playbook import Forgotten, Give, Play, Refuse, Resume, Send, Withdraw, nothing
 
 
 def two_that_may_ask() -> Play:
@@ -213,88 +213,6 @@ def test_if_only_a_plain_request_is_left_it_is_refused_at_once() -> None:
     play.ends("b") << Refuse("q")
 
 
-def test_roots_for_a_list_get_the_last_answer() -> None:
-    play = Play()
-    play.lists("a") << Send("a", 1)
-    play.asks_roots(1, "r", last_roots=True) << LastRoots("r")
-
-
-def test_held_roots_lapse_if_a_list_is_still_open_after_2_s() -> None:
-    play = Play()
-    play.lists("a") << Send("a", 1)
-    play.asks_roots(1, "r") << Hold("r")
-    play.after(1.9) << nothing
-    play.after(0.2) << Refuse("r", lapsed=True)
-    assert play.rules.counters.lapsed == 1
-
-
-def test_held_roots_stay_held_if_the_list_ended() -> None:
-    play = Play()
-    play.lists("a") << Send("a", 1)
-    play.asks_roots(1, "r") << Hold("r")
-    play.ends("a") << nothing
-    play.after(50) << nothing
-    play.place("b") << (Send("b", 1), Give("r", "b"))
-
-
-def test_a_list_that_starts_later_has_its_own_2_s() -> None:
-    play = Play()
-    play.asks_roots(1, "r") << Hold("r")
-    play.after(30) << nothing
-    play.lists("a") << Send("a", 1)
-    play.after(1.9) << nothing
-    play.after(0.2) << Refuse("r", lapsed=True)
-
-
-# Roots.
-
-
-def test_when_roots_are_known_every_session_that_waits_for_them_has_them() -> None:
-    play = Play(sessions=2)
-    play.asks_roots(1, "r1") << Hold("r1")
-    play.asks_roots(2, "r2") << Hold("r2")
-    play.closed("r1") << nothing
-    play.roots_known() << LastRoots("r2")
-    play.place("a") << Send("a", 1)
-    assert play.rules.roots_known() == []
-
-
-def test_any_running_call_carries_roots_the_one_with_the_turn_first() -> None:
-    play = Play()
-    play.quiet("read")
-    play.place("a", "deploy") << Send("a", 1)
-    play.place("b", "read") << Send("b", 1)
-    play.asks_roots(1, "r1") << Give("r1", "a")
-    play.ends("a") << (Withdraw("r1", "a"), Give("r1", "b"))
-
-
-def test_the_newest_quiet_call_carries_roots_if_none_has_the_turn() -> None:
-    play = Play()
-    play.quiet("read")
-    play.place("a", "read") << Send("a", 1)
-    play.place("b", "read") << Send("b", 1)
-    play.asks_roots(1, "r") << Give("r", "b")
-
-
-def test_roots_while_nothing_runs_are_held_for_a_call_that_goes_on() -> None:
-    play = Play()
-    play.place("a") << Send("a", 1)
-    play.asks(1, "q") << Give("q", "a")
-    play.suspends("a") << nothing
-    play.asks_roots(1, "r") << Hold("r")
-    play.resumes("a") << (Resume("a"), Give("r", "a"))
-
-
-def test_roots_do_not_make_a_tool_one_that_asks() -> None:
-    play = Play()
-    for _ in range(5):
-        play.place("a", "read") << Send("a", 1)
-        play.asks_roots(1, "r") << Give("r", "a")
-        play.closed("r") << nothing
-        play.ends("a") << nothing
-    assert play.knowledge.kind("read") is Kind.QUIET
-
-
 # Rule 7.
 
 
@@ -403,52 +321,3 @@ def test_where_nothing_may_be_inferred_a_suspended_call_of_a_tool_hardly_known_m
     play.asks(1, "q2") << nothing  # a may ask two things, a minute apart
     play.after(0.11) << nothing
     play.after(2) << Refuse("q2")
-
-
-# Sessions that several principals share.
-
-
-def shared() -> Play:
-    """A call of ada's thinks, one of bob's runs."""
-    play = Play(max_sessions=1, shared=True)
-    play.place("a", "first", owner="ada") << Send("a", 1)
-    play.asks(1, "q0") << Give("q0", "a")
-    play.suspends("a") << nothing
-    play.after(1.1) << nothing
-    play.place("b", "second", owner="bob") << Send("b", 1)
-    return play
-
-
-def test_the_end_of_anothers_call_does_not_clear_it_of_an_ask() -> None:
-    play = shared()
-    play.asks(1, "q") << nothing
-    play.ends("b") << Refuse("q")
-
-
-def test_the_end_of_anothers_call_that_never_asks_does() -> None:
-    play = Play(max_sessions=1, shared=True)
-    play.quiet("read")
-    play.place("a", "first", owner="ada") << Send("a", 1)
-    play.place("b", "read", owner="bob") << Send("b", 1)
-    play.asks(1, "q") << nothing
-    play.ends("b") << Give("q", "a")
-
-
-def test_the_end_of_ones_own_call_does_too() -> None:
-    play = shared()
-    play.asks(1, "q") << nothing
-    play.ends("b") << Refuse("q")
-    play.place("c", "second", owner="ada") << Send("c", 1)
-    play.asks(1, "q2") << nothing
-    play.ends("c") << Give("q2", "a")
-
-
-def test_a_ghost_of_anothers_lasts_as_long_as_any_may() -> None:
-    play = Play(max_sessions=1, shared=True)
-    play.knowledge.learned_done("first", 0.1)
-    play.place("a", "first", owner="ada") << Send("a", 1)
-    play.cancels("a") << nothing
-    play.place("b", "second", owner="bob") << nothing
-    play.after(5) << Send("b", 1)
-    play.asks(1, "q") << nothing
-    play.after(2.1) << Refuse("q")

@@ -178,8 +178,8 @@ class Clock:
 def forget_ghosts_soon(bridge: Bridge, seconds: float = 0.2) -> None:
     """SDK servers never answer what was cancelled, and we wait for that; tests have no time to."""
     for group in bridge.pool.groups.values():
-        verdicts = group.attribution._verdicts
-        verdicts._ghost_min = verdicts._ghost_unknown = seconds
+        evidence = group.attribution._evidence
+        evidence._ghost_min = evidence._ghost_unknown = seconds
 
 
 async def nothing_is_left(bridge: Bridge) -> None:
