@@ -150,10 +150,6 @@ class Runs:
         run = self._by_task.get((session, task_id)) if task_id is not None else None
         return run if run is not None or request_id is None else self._by_id.get((session, request_id))
 
-    def expects_task(self, session: Session) -> bool:
-        """Whether the server may name a task there that is not known here yet."""
-        return any(run.becomes_task for run in self.on(session))
-
     def on(self, session: Session) -> list[Run]:
         return [run for (on, _), run in self._by_id.items() if on is session]
 

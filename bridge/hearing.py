@@ -49,13 +49,11 @@ class Hearing:
         """Find out whose an ask is that came on a session that takes calls."""
         group = self._group
         task_id = task_of(ask.params)
-        if task_id is None or self._runs.expects_task(session):
-            label = self._runs.find(session, ask.request_id, task_id)
-        else:
-            label = self._runs.find(session, None, task_id)
-            if label is None:  # on whatever stream it came: it is nobody else's
-                group.refuse(ask, REFUSED, "The task that this belongs to is over.")
-                return
+        label = self._runs.find(session, ask.request_id, task_id)
+        if task_id is not None and (label is None or not (label.becomes_task or label.task_id == task_id)):
+            # On whatever stream it came, it is nobody else's: servers may use any that is open.
+            group.refuse(ask, REFUSED, "The task that this belongs to is over.")
+            return
         roots = ask.method == "roots/list"
         self._note_use(ask, label)
         if roots and not group.profile.roots:
