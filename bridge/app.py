@@ -41,7 +41,6 @@ def run_stdio(server: Server, ring: KeyRing) -> int:
         async with anyio.create_task_group() as signals:
             async with bridge_running(server, ring) as bridge, anyio.create_task_group() as tasks:
                 signals.start_soon(_on_signal, tasks.cancel_scope.cancel)
-                tasks.start_soon(bridge.look)
                 settings = StdioSettings(ready=bridge.ready, closing=bridge.stop_listening, judged=bridge.judged)
                 await serve_stdio(bridge, settings)
                 tasks.cancel_scope.cancel()
@@ -106,7 +105,6 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                 tasks.start_soon(_after, GRACE, bridge.give_up)
 
             tasks.start_soon(_on_signal, stop)
-            tasks.start_soon(bridge.look)
             print(f"mrtr-bridge is ready: {options.url(port)}", file=sys.stderr, flush=True)
             await web.serve(sockets=[listener])
             tasks.cancel_scope.cancel()

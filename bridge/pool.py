@@ -21,7 +21,7 @@ from bridge.backoff import Backoff
 from bridge.deprecation import Deprecations, features_of
 from bridge.group import Group, Moved
 from bridge.knowledge import Knowledge
-from bridge.reach import legacy_target
+from bridge.reach import can_be_modern, legacy_target
 from bridge.settings import Server
 from bridge.telemetry import tracing
 from bridge.translate.capabilities import EVERYTHING, Profile
@@ -64,7 +64,7 @@ class Pool:
         """Sessions that ended too soon, by principal: what one does to its sessions is no other's misfortune."""
         self._timers: dict[Group, tuple[float, asyncio.TimerHandle]] = {}
         self._sessions = 0
-        self._found = Found()
+        self.found = Found()
         self.single = server.single_session
         """The server can have one session only. Then there is one group at most."""
         self._refusing: set[Group] = set()
@@ -218,7 +218,8 @@ class Pool:
                     listener=group.hearing,
                     name=label,
                     limits=Limits(start=self.server.limits.start),
-                    found=self._found,
+                    found=self.found,
+                    look=can_be_modern(self.target) and self.target.transport == "auto",
                     task_status=started,
                 )
         except Exception as error:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TypeGuard
 
 from bridge.cli_values import OUR_SECRETS
 from bridge.settings import Target
 from legacy.credentials import HeaderCommand
-from legacy.targets import HttpTarget, StdioTarget
+from legacy.targets import AppTarget, HttpTarget, StdioTarget
 from legacy.targets import Target as LegacyTarget
 
 
@@ -23,3 +24,8 @@ def legacy_target(target: Target, *, one_call: bool = False) -> LegacyTarget:
         env = {name: value for name, value in os.environ.items() if name not in OUR_SECRETS}
         credentials = HeaderCommand(target.header_command, logging.getLogger(f"mrtr.server.{target.name}"), env=env)
     return HttpTarget(target.url, headers=target.headers, credentials=credentials, transport=target.transport)
+
+
+def can_be_modern(target: LegacyTarget) -> TypeGuard[HttpTarget]:
+    """Whether the server could be served through. One in this process is there to be wrapped."""
+    return isinstance(target, HttpTarget) and not isinstance(target, AppTarget)

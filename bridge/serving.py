@@ -272,6 +272,14 @@ class Bridge:
             self.pool.deprecations.used(Feature.LOGGING, client_name(request))
             await group.log_level.want(request.log_level, group.reachable())
 
+    async def open_session(self, request: Request) -> None:
+        """Have the session that ``request`` would be served on.
+
+        Raises:
+            ProtocolError: there can be none.
+        """
+        await self._group(request).ready()
+
     def _group(self, request: Request) -> Group:
         return self.pool.group(request.principal, self._profile(request))
 

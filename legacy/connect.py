@@ -40,14 +40,17 @@ async def run_session(
     name: str,
     limits: Limits | None = None,
     found: Found | None = None,
+    look: bool = False,
     task_status: TaskStatus[Session] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Start the server or reach it, initialise a session, own it to its end.
 
-    ``found`` is what earlier sessions with this target found out, and learns what this one does.
+    ``found`` is what earlier sessions with this target found out, and learns what this one does. ``look``: a server of
+    Streamable HTTP that speaks a modern revision as well is to be called modern.
 
     Raises:
         CannotStart: before the session was ready; nothing is left running.
+        ModernServer: one that is modern.
     """
     limits = limits or Limits()
     found = found or Found()
@@ -66,6 +69,7 @@ async def run_session(
                 name=name,
                 limits=limits,
                 ready=partial(found.learn, transport.kind, log),
+                look=look and not found.legacy and transport.kind == StreamableHttpTransport.kind,
                 task_status=task_status,
             )
             return
@@ -116,6 +120,7 @@ async def own_session(
     name: str,
     limits: Limits,
     ready: Callable[[], None] = lambda: None,
+    look: bool = False,
     task_status: TaskStatus[Session] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """`run_session` over any transport; ``ready`` is called when the server has shaken hands."""
@@ -126,7 +131,7 @@ async def own_session(
         async with transport:
             # The failure is raised outside, since the transport may be a task group, which would wrap it.
             try:
-                failure = await _start(session, transport, client_info, capabilities, limits)
+                failure = await _start(session, transport, client_info, capabilities, limits, look)
                 if failure is None:
                     ready()
                     session.started()
@@ -146,10 +151,11 @@ async def _start(
     client_info: dict[str, Any],
     capabilities: dict[str, Any],
     limits: Limits,
+    look: bool,
 ) -> CannotStart | None:
     try:
         with anyio.fail_after(limits.start):
-            await handshake(session, transport, client_info=client_info, capabilities=capabilities)
+            await handshake(session, transport, client_info=client_info, capabilities=capabilities, look=look)
     except CannotStart as error:
         return error
     except TimeoutError:

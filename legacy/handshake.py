@@ -26,13 +26,19 @@ _SOMETHING_FAILED = frozenset({-32603, -32000})
 
 
 async def handshake(
-    session: Session, transport: Transport, *, client_info: dict[str, Any], capabilities: dict[str, Any]
+    session: Session,
+    transport: Transport,
+    *,
+    client_info: dict[str, Any],
+    capabilities: dict[str, Any],
+    look: bool = False,
 ) -> None:
-    """Initialise ``session`` and bring ``transport`` to where a server may ask.
+    """Initialise ``session`` and bring ``transport`` to where a server may ask. ``look``: see whether the server, now
+    that it has shaken hands, speaks a modern revision as well.
 
     Raises:
         CannotStart: with the reason as a sentence.
-        ModernServer: the server knows no handshake.
+        ModernServer: the server knows no handshake; or it does, and is modern all the same.
     """
     version: str | None = VERSIONS[0]
     tried: set[str] = set()
@@ -42,6 +48,11 @@ async def handshake(
         match await _ask(session, "initialize", params):
             case Result(value):
                 await _accept(session, transport, value)
+                await transport.ready(session.ping)
+                if look and not session.closed:  # not before ``initialized`` was taken
+                    await _look(session, transport, client_info)
+                if session.closed:
+                    raise CannotStart(session.ended_because or f"The server {session.name!r} ended while it started.")
                 return
             case Failure(code, message, data):
                 version = _other(data, tried)
@@ -58,20 +69,35 @@ async def _tell_modern(
 ) -> None:
     """Raise `ModernServer` if the server that refused ``initialize`` is one."""
     said = probe.supported(data)
-    versions = probe.modern_versions(said)
-    if not isinstance(said, list) and probe.may_be_modern(code):
-        with anyio.move_on_after(probe.DISCOVER_WAIT):
-            match await _ask(session, probe.DISCOVER, probe.discover_params(client_info)):
-                case Result(value):
-                    versions = probe.modern_versions(value.get("supportedVersions"))
-                case Failure(_, _, why):
-                    versions = probe.modern_versions(probe.supported(why))
-                case Lost():
-                    pass
+    if isinstance(said, list):
+        _raise_modern(session, transport, probe.modern_versions(said))
+    elif probe.may_be_modern(code):
+        await _look(session, transport, client_info)
+
+
+async def _look(session: Session, transport: Transport, client_info: dict[str, Any]) -> None:
+    """Raise `ModernServer` if the server answers as one. In a session it costs an old one nothing: it is a method that
+    it does not know."""
+    params = probe.discover_params(client_info)
+    versions: tuple[str, ...] = ()
+    try:
+        match await session.request(probe.DISCOVER, params, timeout=probe.DISCOVER_WAIT):
+            case Result(value):
+                versions = probe.modern_versions(value.get("supportedVersions"))
+            case Failure(_, _, data):
+                versions = probe.modern_versions(probe.supported(data))
+            case Lost():
+                pass
+    except SessionClosed:
+        raise CannotStart(session.ended_because or f"The server {session.name!r} ended at once.") from None
+    _raise_modern(session, transport, versions)
+
+
+def _raise_modern(session: Session, transport: Transport, versions: tuple[str, ...]) -> None:
     if versions:
         raise ModernServer(
-            f"The server {session.name!r} speaks {', '.join(versions)} itself, without a handshake: "
-            "a modern client can use it without a bridge.",
+            f"The server {session.name!r} speaks {', '.join(versions)} itself: a modern client can use it without a "
+            "bridge.",
             url=transport.url,
             supported=versions,
         )
@@ -113,9 +139,6 @@ async def _accept(session: Session, transport: Transport, value: dict[str, Any])
     session.instructions = instructions if isinstance(instructions, str) else None
     await transport.negotiated(version)
     session.notify("notifications/initialized")
-    await transport.ready(session.ping)
-    if session.closed:
-        raise CannotStart(session.ended_because or f"The server {session.name!r} ended while it started.")
 
 
 def _other(data: Any, tried: set[str]) -> str | None:

@@ -40,9 +40,12 @@ class Found:
     a session could not be opened."""
 
     transport: str | None = None
+    legacy: bool = False
+    """A session has been opened, and the server does not speak a modern revision as well, or nobody wanted to know."""
 
     def learn(self, kind: str, log: logging.Logger) -> None:
         """A session of this kind has shaken hands."""
+        self.legacy = True
         if kind in NAMES and kind != self.transport:
             self.transport = kind
             log.info("speaks %s", NAMES[kind])

@@ -138,8 +138,18 @@ def read(
     if headers is not None:
         request.headers = headers
         _compare_headers(request, headers)
-    if not judged:
-        return request
+    if judged:
+        judge(request, known)
+    return request
+
+
+def judge(request: Request, known: Set[str] = KNOWN_METHODS) -> None:
+    """The rungs from 5 on.
+
+    Raises:
+        ProtocolError: the first that failed.
+    """
+    method, params = request.method, request.params
     if request.version not in SUPPORTED_VERSIONS:
         raise unsupported_version(request.version)
     if method not in known:
@@ -149,7 +159,6 @@ def read(
     check = _CHECKS.get(method)
     if check is not None:
         check(params)
-    return request
 
 
 def read_id(body: Any) -> str | int | None:

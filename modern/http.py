@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from modern.envelope import Notification, Request, read, read_id
+from modern.envelope import Notification, Request, judge, read, read_id
 from modern.errors import (
     HEADER_MISMATCH,
     INVALID_REQUEST,
@@ -59,10 +59,6 @@ def _none() -> str | None:
     return None
 
 
-def _always() -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
     """What an operator may set; times in seconds."""
@@ -82,8 +78,9 @@ class HttpSettings:
     trouble: Callable[[], str | None] = _none
     """What keeps requests from being served at present. A client that was refused for it comes with ``initialize``
     next, and shows its user only what that is answered with."""
-    judged: Callable[[], bool] = _always
-    """Whether versions, methods and parameters are judged here; if not, the handler's business."""
+    judged: Callable[[Request], Awaitable[bool]] | None = None
+    """Asked, if given, whether a request's version, method and parameters are judged here; if not, they are the
+    handler's business."""
     keep_alive: float = 15.0
     """Between comments on a quiet event stream."""
     silence_before_sse: float = 5.0
@@ -132,7 +129,7 @@ class HttpFace:
         body: Any = None
         try:
             body = decode(data, self._settings.max_depth)
-            message = read(body, headers, judged=self._settings.judged())
+            message = read(body, headers, judged=self._settings.judged is None)
         except ProtocolError as error:
             if isinstance(body, dict) and body.get("method") == "initialize":
                 error = because(error, self._settings.trouble())
@@ -203,6 +200,9 @@ class HttpFace:
         try:
             async with exchange:
                 try:
+                    judged = self._settings.judged
+                    if judged is not None and await judged(request):
+                        judge(request)
                     if request.method == "tools/call":
                         await self._check_mirrored(request, headers)
                     exchange.may_stream()

@@ -21,19 +21,15 @@ from typing import Any
 import anyio
 
 from modern.backlog import Backlog, Verdict
-from modern.envelope import Notification, read, read_id
+from modern.envelope import Notification, Request, judge, read, read_id
 from modern.errors import INTERNAL_ERROR, INVALID_REQUEST, ProtocolError
 from modern.faults import because, internal_error, log
 from modern.lines import MAX_LINE, Lines
 from modern.pipes import Sink, Source, as_found, kept_clean, open_sink, open_source
-from modern.serving import Handler
+from modern.serving import Handler, Leg
 from modern.wire import decode, encode, error_message, notification_message, result_message
 
 LISTEN = "subscriptions/listen"
-
-
-def _always() -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +51,9 @@ class StdioSettings:
     again only after that refusal."""
     closing: Callable[[], None] | None = None
     """Called when the face ends, before what runs is cancelled: the handler ends its subscription streams."""
-    judged: Callable[[], bool] = _always
-    """Whether versions, methods and parameters are judged here; if not, the handler's business."""
+    judged: Callable[[Request], Awaitable[bool]] | None = None
+    """Asked, if given, whether a request's version, method and parameters are judged here; if not, they are the
+    handler's business."""
     end_within: float = 5.0
     """What running requests get to end after stdin has."""
     flush_within: float = 1.0
@@ -143,7 +140,7 @@ class _Face:
         body: Any = None
         try:
             body = decode(line, self._settings.max_depth)
-            message = read(body, judged=self._settings.judged())
+            message = read(body, judged=self._settings.judged is None)
         except ProtocolError as error:
             self._rejected(body, error)
             return
@@ -153,7 +150,9 @@ class _Face:
             return
         message.principal = self._settings.principal
         leg = _Leg(self, message.id, message.method, self._settings.max_queued)
-        self._start(leg, lambda: self._handler.serve(message, leg))
+        judged = self._settings.judged
+        serve = self._handler.serve
+        self._start(leg, lambda: serve(message, leg) if judged is None else _judged(judged, serve, message, leg))
 
     def _rejected(self, body: Any, error: ProtocolError) -> None:
         id, ready = read_id(body), self._settings.ready
@@ -285,6 +284,17 @@ class _Face:
             self._drained.set()
         if self._unsent <= self._settings.max_unsent // 2 and self.source is not None and not self._stopping:
             self.source.resume()
+
+
+async def _judged(
+    judged: Callable[[Request], Awaitable[bool]],
+    serve: Callable[[Request, Leg], Awaitable[dict[str, Any]]],
+    request: Request,
+    leg: Leg,
+) -> dict[str, Any]:
+    if await judged(request):
+        judge(request)
+    return await serve(request, leg)
 
 
 async def _refuse_when_ready(ready: Callable[[], Awaitable[str | None]], error: ProtocolError) -> dict[str, Any]:

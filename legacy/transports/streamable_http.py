@@ -251,7 +251,7 @@ class StreamableHttpTransport:
     async def _http_error(self, response: httpx.Response, method: str, request_id: int) -> None:
         status = response.status_code
         body = await self._endpoint.body(response)
-        if self._endpoint.forgot(status, body):
+        if method != probe.DISCOVER and self._endpoint.forgot(status, body):
             self._farewell.begin(request_id)
             return
         if method == "initialize":

@@ -35,13 +35,10 @@ class ModernServer(HttpServer):
     def __init__(self, versions: tuple[str, ...] = (VERSION,)) -> None:
         super().__init__()
         self.versions = versions
-        self.discovers = True
         self.on_initialize = self._no_handshake
 
     async def _handle(self, x: Exchange) -> None:
-        if x.method == "server/discover" and x.id == "discover" and not self.discovers:
-            await x.answer(503, b"busy")
-        elif x.method == "server/discover":
+        if x.method == "server/discover":
             await x.result({**DISCOVERED, "supportedVersions": list(self.versions)})
         else:
             await super()._handle(x)
@@ -53,7 +50,7 @@ class ModernServer(HttpServer):
     @property
     def calls(self) -> list[Exchange]:
         """What came besides the bridge's own look."""
-        return [x for x in self.seen if x.id != "discover"]
+        return [x for x in self.seen if x.method not in ("initialize", "server/discover")]
 
 
 @asynccontextmanager
@@ -71,7 +68,6 @@ async def reached(server: HttpServer, **options: Any) -> AsyncIterator[httpx.Asy
         fronted(server, **options) as front,
         httpx.AsyncClient(transport=in_process(http_face(front)), timeout=10) as client,
     ):
-        await front.look()
         yield client
 
 
@@ -367,9 +363,8 @@ async def test_what_goes_wrong_on_the_way_is_said(how: str) -> None:
 
 
 async def test_a_server_that_is_not_there_is_an_error_and_is_found_modern_when_it_is(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("bridge.era.ASK_AGAIN", 0)
     caplog.set_level(logging.INFO, "mrtr")
     server = ModernServer()
     async with serving(server):
@@ -379,21 +374,22 @@ async def test_a_server_that_is_not_there_is_an_error_and_is_found_modern_when_i
         with pytest.raises(ProtocolError, match="could not be reached"):
             await front.serve(over_stdio("tools/list"), Leg())
         async with serving(server, server.port):
-            assert await front.serve(over_stdio("tools/list"), Leg()) == {}
-            assert await front.serve(over_stdio("tools/list"), Leg()) == {}
+            for _ in range(3):
+                assert await front.serve(over_stdio("tools/list"), Leg()) == {}
     said = [record.getMessage() for record in caplog.records if "served through" in record.getMessage()]
     assert said == ["the server srv speaks 2026-07-28 itself: it is served through as it is"]
-    assert [x.method for x in server.calls] == ["tools/list", "tools/list"]
+    assert [x.method for x in server.seen] == ["initialize", *["tools/list"] * 3]
+    assert await front.ready() is None
+    assert front.trouble() is None
 
 
-async def test_a_server_found_modern_by_its_refusal_serves_the_request_that_met_it() -> None:
+async def test_a_request_that_needs_no_session_is_the_servers_too_if_it_is_the_first() -> None:
     server = ModernServer()
-    server.discovers = False
-    async with fronted(server) as front:
-        assert front.judged()
-        assert await front.serve(over_stdio("tools/list"), Leg()) == {}
-        assert not front.judged()
-        assert [x.method for x in server.calls] == ["initialize", "tools/list"]
+    async with reached(server) as client:
+        body = message("tasks/get", taskId="theirs")
+        response = await post(client, body, **{"mcp-name": "theirs"})
+        assert response.json()["result"] == {}
+        assert [x.method for x in server.calls] == ["tasks/get"]
 
 
 @pytest.mark.parametrize("transport", ["auto", "streamable-http"])
@@ -401,31 +397,48 @@ async def test_a_server_of_both_eras_is_served_through_unless_its_old_side_is_as
     server = ModernServer()
     server.on_initialize = server._initialize
     async with fronted(server, transport=transport) as front:
-        await front.serve(over_stdio("tools/list"), Leg())
-        initialized = [x for x in server.seen if x.method == "initialize"]
-        assert len(initialized) == (0 if transport == "auto" else 1)
-        assert front.judged() is (transport != "auto")
+        for _ in range(2):
+            await front.serve(over_stdio("tools/list"), Leg())
+        methods = [x.method or x.verb for x in server.seen]
+        first = ["initialize", "notifications/initialized"]
+        if transport == "auto":
+            assert methods == [*first, "GET", "server/discover", "DELETE", "tools/list", "tools/list"]
+        else:
+            assert methods == [*first, "GET", "tools/list", "tools/list"]
+        assert front.modern is (transport == "auto")
 
 
-async def test_an_old_server_that_opens_a_session_for_the_look_has_it_closed_and_is_bridged() -> None:
+@pytest.mark.parametrize("how", ["unknown method", "unknown version", "session", "silence"])
+async def test_an_old_server_is_looked_at_once_in_its_session_and_is_not_hurt(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("legacy.probe.DISCOVER_WAIT", 0.3)
     server = HttpServer()
 
     async def call(x: Exchange) -> None:
-        if x.method == "server/discover":
-            error = {"code": -32600, "message": "Bad Request: Missing session ID"}
-            await x.answer(400, {"jsonrpc": "2.0", "id": "server-error", "error": error}, mcp_session_id="stray")
-        else:
-            await x.result({})
+        match x.method, how:
+            case "server/discover", "unknown method":
+                error = {"code": -32601, "message": "Method not found"}
+                await x.answer(200, {"jsonrpc": "2.0", "id": x.id, "error": error})
+            case "server/discover", "unknown version":
+                await x.error(400, -32600, "Bad Request: Unsupported protocol version: 2026-07-28")
+            case "server/discover", "session":
+                await x.error(404, -32001, "Session not found")
+            case "server/discover", _:
+                await x.gone()
+            case _:
+                await x.result({})
 
     server.on_call = call
     async with fronted(server) as front:
-        await front.serve(over_stdio("tools/list"), Leg())
-        assert front.judged()
-        assert [(x.verb, x.headers.get("mcp-session-id")) for x in server.seen[:3]] == [
-            ("POST", "none-yet"),
-            ("DELETE", "stray"),
-            ("POST", None),
-        ]
+        for _ in range(2):
+            await front.serve(over_stdio("tools/list"), Leg())
+        assert not front.modern
+    asked = [(x.method, x.headers.get("mcp-session-id")) for x in server.seen if x.id is not None]
+    assert asked == [("initialize", None), ("server/discover", "s1"), ("tools/list", "s1"), ("tools/list", "s1")]
+    [look] = [x for x in server.seen if x.method == "server/discover"]
+    assert look.headers["mcp-protocol-version"] == VERSION
+    assert len(server.verbs("GET")) == 1
 
 
 async def test_a_modern_command_is_an_error_that_says_so(tmp_path: Any) -> None:

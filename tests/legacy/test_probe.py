@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import pytest
 
-from legacy.discovery import discover
 from legacy.errors import CannotStart, ModernServer
 from legacy.handshake import handshake
 from legacy.messages import Result
@@ -18,7 +17,7 @@ from legacy.targets import HttpTarget
 from tests.legacy.http_server import Exchange, HttpServer, here, serving
 from tests.legacy.playbook import Playbook
 from tests.legacy.sse_server import SseServer
-from tests.legacy.support import CLIENT, QUICK, cause, connected, eventually
+from tests.legacy.support import CLIENT, cause, connected, eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -197,14 +196,6 @@ async def test_a_stream_that_names_an_endpoint_may_also_answer_the_post() -> Non
             async with connected(server.target) as session:
                 assert session.transport == "http-sse"
                 assert await session.request("tools/list", timeout=5) == Result({})
-
-
-async def test_such_a_stream_is_not_waited_for_when_the_server_is_asked_for_its_era() -> None:
-    server = SseServer()
-    server.on_wrong_post = server.stream
-    async with here(server):
-        with anyio.fail_after(2):
-            assert await discover(server.target, CLIENT, QUICK, logging.getLogger("mrtr")) == ()
 
 
 @pytest.mark.parametrize("status", [401, 408, 429, 500, 503])
