@@ -75,6 +75,7 @@ async def connected(
     ears: Ears | None = None,
     capabilities: dict[str, Any] | None = None,
     found: Found | None = None,
+    look: bool = False,
     **limits: Any,
 ) -> AsyncIterator[Session]:
     """A session, closed at the end."""
@@ -89,6 +90,7 @@ async def connected(
                 name="srv",
                 limits=replace(QUICK, **limits),
                 found=found,
+                look=look,
                 task_status=task_status,
             )
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
-from legacy.discovery import discover
 from legacy.errors import CannotStart, OneSessionOnly
+from legacy.messages import Result
 from legacy.targets import HttpTarget
 from tests.legacy.http_server import Exchange, HttpServer, serving
-from tests.legacy.support import CLIENT, QUICK, connected
+from tests.legacy.support import connected
 from tests.peers.talking import ROOT, node, node_modules, server_process
 
 pytestmark = pytest.mark.anyio
@@ -40,9 +38,9 @@ async def test_to_be_asked_whether_it_is_modern_costs_such_a_server_nothing(mode
     env = {"MRTR_TEST_NODE_MODULES": str(node_modules())}
     with server_process([node(), str(SERVER), mode], r"listening on port (\d+)", env=env) as match:
         target = HttpTarget(f"http://127.0.0.1:{match[1]}/{'sse' if mode == 'sse' else 'mcp'}")
-        assert await discover(target, CLIENT, QUICK, logging.getLogger("mrtr")) == ()
-        async with connected(target) as session:
+        async with connected(target, look=True) as session:
             assert session.server_info["name"] == "one-session"
+            assert isinstance(await session.request("tools/list", timeout=10), Result)
 
 
 @pytest.mark.parametrize(("mode", "certain"), [("transport", True), ("shown", True), ("hidden", False), ("sse", True)])
