@@ -18,8 +18,8 @@ from typing import Any, Final
 
 FIRST_MODERN: Final = "2026-07-28"
 DISCOVER: Final = "server/discover"
-HEADERS: Final = {"MCP-Protocol-Version": FIRST_MODERN, "Mcp-Method": DISCOVER}
-"""What a POST of it carries besides."""
+HEADERS: Final = {"mcp-protocol-version": FIRST_MODERN, "mcp-method": DISCOVER}
+"""What a POST of it carries besides, or instead."""
 DISCOVER_WAIT: Final = 5.0
 """Seconds that a server which may be modern gets to say so."""
 

@@ -92,7 +92,8 @@ class Endpoint:
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
         """Send one request, yield its response when the headers are there, close it at the end. One that is answered
-        401 is sent once more if there are newer credentials: nobody has looked at it yet.
+        401 is sent once more if there are newer credentials: nobody has looked at it yet. ``headers`` (names in lower
+        case) replace what is sent otherwise.
 
         Raises:
             httpx.RequestError: no connection, or it broke.

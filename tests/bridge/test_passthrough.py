@@ -437,7 +437,7 @@ async def test_an_old_server_is_looked_at_once_in_its_session_and_is_not_hurt(
     asked = [(x.method, x.headers.get("mcp-session-id")) for x in server.seen if x.id is not None]
     assert asked == [("initialize", None), ("server/discover", "s1"), ("tools/list", "s1"), ("tools/list", "s1")]
     [look] = [x for x in server.seen if x.method == "server/discover"]
-    assert look.headers["mcp-protocol-version"] == VERSION
+    assert look.sent("mcp-protocol-version") == [VERSION]
     assert len(server.verbs("GET")) == 1
 
 

@@ -23,6 +23,7 @@ class Exchange:
         self.verb: str = scope["method"]
         self.path: str = scope["path"]
         self.headers = {key.decode(): value.decode() for key, value in scope["headers"]}
+        self._raw = scope["headers"]
         self.message: dict[str, Any] = json.loads(body) if body else {}
         self._receive = receive
         self._send = send
@@ -31,6 +32,10 @@ class Exchange:
     @property
     def method(self) -> str | None:
         return self.message.get("method")
+
+    def sent(self, name: str) -> list[str]:
+        """Every value of a header, however often it came."""
+        return [value.decode() for key, value in self._raw if key.decode() == name]
 
     @property
     def id(self) -> Any:
