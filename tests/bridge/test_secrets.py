@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
@@ -16,7 +18,7 @@ from bridge import telemetry
 from modern.errors import ProtocolError
 from modern.http import HttpFace
 from modern.http_app import Endpoint
-from tests.bridge.harness import ASKER, Client, bridged, refused, until
+from tests.bridge.harness import ASKER, EVERYTHING, Client, bridged, refused, until
 from tests.modern.helpers import headers
 from tests.modern.helpers import message as said_over_http
 
@@ -211,6 +213,27 @@ async def test_an_answer_that_reaches_no_server_is_not_logged(log: Everything) -
             await refused(client.retry("die", asked["requestState"], answers, message=MARK, seconds=0.05))
         with pytest.raises(ProtocolError):
             await client.call("die_now", code=3, note=MARK)
+    assert log.leaks() == []
+
+
+async def test_what_a_task_asks_is_told_and_comes_to_is_not_logged(log: Everything) -> None:
+    takes_tasks = {**EVERYTHING, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+    async with bridged(sys.executable, str(ASKER.with_name("tasker.py")), task_after=0.1) as bridge:
+        client = Client(bridge, capabilities=takes_tasks)
+        for tool in ("asks", "slow_ask", "forgets", "dies"):
+            created = await client.call(tool, message=MARK, seconds=0.3)
+            named = {"taskId": created["taskId"]}
+            await refused(client.send("tasks/get", {"taskId": f"{MARK}{created['taskId']}"}))
+            while (shown := await client.send("tasks/get", named))["status"] in ("working", "input_required"):
+                if tool == "forgets":
+                    await client.send("tasks/cancel", named)
+                for key in shown.get("inputRequests", {}):
+                    with contextlib.suppress(ProtocolError):
+                        await client.send("tasks/update", {**named, "inputResponses": {key: {"action": MARK}}})
+                    answers = {key: ANSWERS["elicitation/create"], MARK: MARK}
+                    await client.send("tasks/update", {**named, "inputResponses": answers})
+                await anyio.sleep(0.02)
+    assert log.said
     assert log.leaks() == []
 
 
