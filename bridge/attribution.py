@@ -175,6 +175,12 @@ class Attribution:
         """No run and no ask is remembered."""
         return not (self._verdicts.asks or self._turns.queue or any(channel.open for channel in self._turns.channels))
 
+    @property
+    def is_at_rest(self) -> bool:
+        """The same, but for roots that somebody may be asked for some day."""
+        asks = len(self._verdicts.asks) - self._verdicts.held
+        return not (asks or self._turns.queue or any(channel.open for channel in self._turns.channels))
+
     def waiting(self) -> list[Run]:
         """Runs that no session was found for yet."""
         return list(self._turns.queue)

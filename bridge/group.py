@@ -131,7 +131,8 @@ class Group:
 
     @property
     def idle(self) -> bool:
-        return not self._runs and not self._asked_on and self.attribution.is_idle and not self.listening
+        """Nobody would miss its sessions. (A server that still waits for roots would not miss them either.)"""
+        return not self._runs and self.attribution.is_at_rest and not self.listening
 
     @property
     def most_resent(self) -> int:
@@ -201,25 +202,21 @@ class Group:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
-    def retire(self, session: Session) -> None:
-        """Take a session out that is about to be closed."""
-        channel = self.channels.pop(session, None)
-        if channel is not None:
-            self.carry_out(self.attribution.close_channel(channel, time.monotonic()))
-            self.listening.session_gone(session)
-
     def lost(self, session: Session) -> None:
         """A session ended that was not closed here."""
         self._lost(self, session)
-        self._over(session)
+        self.retire(session)
 
-    def _over(self, session: Session) -> None:
-        """Nothing comes from or goes to the session any more."""
+    def retire(self, session: Session) -> None:
+        """Nothing comes from or goes to the session any more: it has ended, or is about to be closed."""
         self.start_up.lost(session)
         for ask in [ask for ask, on in self._asked_on.items() if on is session]:
             ask.open = False
             self.hearing.withdrawn(session, ask)
-        self.retire(session)
+        channel = self.channels.pop(session, None)
+        if channel is not None:
+            self.carry_out(self.attribution.close_channel(channel, time.monotonic()))
+            self.listening.session_gone(session)
         for run in self._runs.on(session):
             self._runs.remove(run)
         if not self.channels:
@@ -339,7 +336,7 @@ class Group:
                 run.errand.taken_back(ask)
             case rules.EndSession(channel=Channel(session=session)):
                 log.warning("session %s is ended: its server does not stop a call that was given up", session.name)
-                self._over(session)
+                self.retire(session)
                 self._spawn(session.close)
             case rules.Forgotten(run=Run() as run):
                 if run.session is not None:

@@ -284,6 +284,18 @@ async def test_further_sessions_get_the_roots_without_a_question(journal: Journa
         assert both == [HOME, HOME]  # the second process had them before its call was over
 
 
+async def test_a_server_that_waits_for_roots_keeps_no_other_from_its_place(journal: Journal) -> None:
+    async with bridged(env=journal.env, max_sessions_per_principal=1) as bridge:
+        await Client(bridge).send("tools/list")
+        other = Client(bridge, capabilities={"elicitation": {}})
+        assert text(await other.call("echo", text="room for me")) == "room for me"
+        [first, second] = bridge.pool.groups.values()
+        assert not first.channels
+        assert not first._asked_on
+        assert first.roots.held is None
+        assert second.channels
+
+
 async def test_each_principal_is_asked_for_its_own(journal: Journal) -> None:
     async with bridged(env=journal.env) as bridge:
         ada, bob = Client(bridge, "ada"), Client(bridge, "bob")
