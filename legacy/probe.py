@@ -4,7 +4,7 @@ The order is chosen for old servers, some of which can have one session only: th
 that of a session which will be used. When it is refused in a way in which a modern server may refuse it, the server is
 asked ``server/discover``, which starts no session (2026-07-28 basic/versioning, Backward Compatibility;
 basic/transports/streamable-http and basic/transports/stdio, the same). A server of both eras answers ``initialize``: to
-this package it is a legacy one, unless somebody asks first (`legacy.discovery`). Only when a URL refuses the POST of
+this package it is a legacy one, unless it is asked in its first session (`look`). Only when a URL refuses the POST of
 ``initialize`` is there a GET, to see whether HTTP+SSE is spoken there (2025-03-26 basic/transports, Backwards
 Compatibility).
 """

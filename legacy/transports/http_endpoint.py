@@ -129,6 +129,10 @@ class Endpoint:
                 await response.aclose()
         raise RefusedRedirect(f"{shown(self.url)} redirects again and again")
 
+    def may_renew(self, response: httpx.Response) -> bool:
+        """Whether this refusal may pass, since newer credentials can be had."""
+        return response.status_code == 401 and self._credentials is not None
+
     async def _renewed(self, generation: int) -> bool:
         assert self._credentials is not None
         try:

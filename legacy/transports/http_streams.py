@@ -119,7 +119,7 @@ class Streams:
                             self._receiver.interrupted()
                         came = await self.read(response, decoder, None, again=again)
                         clean = True
-                    elif not ever_open and _never(response):
+                    elif not ever_open and _never(response) and not self._endpoint.may_renew(response):
                         self._unheard(response)
                         opened(False)
                         return

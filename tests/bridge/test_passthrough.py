@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from bridge.front import Front
 from bridge.keyring import KeyRing
 from bridge.settings import Limits, Server, Target
 from bridge.testing import URL, http_face, in_process
+from legacy.credentials import HeaderCommand
 from modern.envelope import Request
 from modern.errors import ProtocolError
 from tests.bridge.harness import Leg, until
@@ -439,6 +441,37 @@ async def test_an_old_server_is_looked_at_once_in_its_session_and_is_not_hurt(
     [look] = [x for x in server.seen if x.method == "server/discover"]
     assert look.sent("mcp-protocol-version") == [VERSION]
     assert len(server.verbs("GET")) == 1
+
+
+@pytest.mark.parametrize("modern", [True, False])
+async def test_credentials_are_shared_by_all_who_reach_the_server_and_renewed_for_all(
+    modern: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.reach.HeaderCommand", partial(HeaderCommand, pause=0))
+    runs = tmp_path / "runs"
+    server = ModernServer() if modern else HttpServer()
+    good = ["Bearer 1"]
+    handle = server._handle
+
+    async def guarded(x: Exchange) -> None:
+        if x.headers.get("authorization") not in good:
+            await x.answer(401)
+        else:
+            await handle(x)
+
+    monkeypatch.setattr(server, "_handle", guarded)
+    command = f"echo x >> {runs}; echo Authorization: Bearer $(wc -l < {runs})"
+    async with fronted(server, header_command=command) as front:
+        for capabilities in ({}, {"roots": {}}, {"sampling": {}}):  # a session each, where there are sessions
+            request = over_stdio("tools/list")
+            request.capabilities = capabilities
+            assert (await front.serve(request, Leg())).get("resultType", "complete") == "complete"
+        assert runs.read_text().count("x") == 1
+        good[:] = ["Bearer 2"]
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(front.serve, over_stdio("tools/list", number), Leg())
+        assert runs.read_text().count("x") == 2
 
 
 async def test_a_modern_command_is_an_error_that_says_so(tmp_path: Any) -> None:

@@ -140,6 +140,26 @@ async def test_the_get_stream_is_opened_again_with_newer_credentials(tmp_path: P
         assert tokens.runs == 2
 
 
+async def test_a_get_stream_that_is_refused_too_soon_for_newer_credentials_is_opened_later(tmp_path: Path) -> None:
+    tokens, server = Tokens(tmp_path), Guarded()
+
+    async def get(x: Exchange) -> None:
+        await x.event(message={"id": 1, "method": "elicitation/create", "params": {"message": "?"}})
+        await x.gone()
+
+    async def pushed(x: Exchange) -> None:
+        server.good = {"hush-2"}  # before the GET
+        await x.answer(202)
+
+    server.on_get, server.on_push = get, pushed
+    ears = Ears()
+    async with serving(server), connected(tokens.target(server, pause=1), ears) as session:
+        assert session.unlabelled
+        assert not ears.asks
+        await eventually(lambda: ears.asks)
+        assert tokens.runs == 2
+
+
 async def test_an_answer_that_is_refused_for_old_credentials_is_sent_again(tmp_path: Path) -> None:
     tokens, server = Tokens(tmp_path), Guarded()
 
