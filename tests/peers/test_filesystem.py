@@ -120,3 +120,15 @@ def test_two_clients_with_other_roots_each_see_their_own_though_they_are_one_pri
     ):
         both = list(pool.map(listed, folders))
     assert both == [[f"Allowed directories:\n{folder}", f"a note in {folder.name}"] for folder in folders]
+
+
+@pytest.mark.anyio
+async def test_started_with_no_folder_it_has_the_clients_roots_and_nothing_without(folders: Folders) -> None:
+    root = folders[1]
+    async with bridged(*node_server("server-filesystem")) as bridge:
+        seen = await Client(bridge).answered(
+            "list_allowed_directories", lambda method, params: {"roots": [{"uri": root.as_uri()}]}
+        )
+        assert seen["content"][0]["text"] == f"Allowed directories:\n{root}"
+        without = await Client(bridge, capabilities={}).call("list_allowed_directories")
+        assert without["content"][0]["text"] == "Allowed directories:\n"
