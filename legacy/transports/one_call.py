@@ -86,7 +86,7 @@ class OneCall:
         match message:
             case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as withdrawn}}:
                 self._asks.discard(withdrawn)
-            case {"method": str(), "id": str() | int() as ask}:
+            case {"method": str(), "id": str() | int() as ask} if not isinstance(ask, bool):
                 self._asks.add(ask)
             case {"id": answered} if "method" not in message and as_int(answered) == self._request:
                 self._request = None

@@ -96,6 +96,13 @@ def test_while_an_ask_outside_calls_is_open_nothing_is_sent(how: str) -> None:
         assert play.sent() == ["tools/call"]
 
 
+def test_what_the_session_ignores_keeps_nothing_waiting() -> None:
+    play = Play()
+    play.says(id=True, method="roots/list")
+    play.call()
+    assert play.sent() == ["tools/call"]
+
+
 def test_a_servers_ping_is_answered_at_once() -> None:
     play = Play()
     play.call()
