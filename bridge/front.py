@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from bridge.group import Moved
 from bridge.passthrough import PassThrough
 from bridge.pool import Pool
 from bridge.reach import can_be_modern
@@ -19,6 +20,7 @@ from legacy.errors import ModernServer
 from modern.envelope import Request
 from modern.errors import ProtocolError
 from modern.serving import Handler, Leg
+from modern.tasks import METHODS
 
 log = logging.getLogger("mrtr.bridge")
 
@@ -26,7 +28,7 @@ log = logging.getLogger("mrtr.bridge")
 class Front:
     """A `modern.serving.Handler`.
 
-    Invariant: once ``modern``, always, and then no session is open.
+    Invariant: once ``modern``, always.
     """
 
     def __init__(self, bridge: Bridge) -> None:
@@ -63,8 +65,11 @@ class Front:
             return
         try:
             await self._bridge.open_session(request)
+        except Moved:
+            return
         except ProtocolError:
-            return  # it is modern, or what is wrong is said when the request is served
+            if not self.modern and _needs_session(request):
+                raise  # rather than start the server once more
 
     def _found(self, error: ModernServer) -> None:
         if self._through is None:
@@ -117,3 +122,8 @@ class Front:
         if self._through is not None:
             await self._through.close()
         await self._bridge.close()
+
+
+def _needs_session(request: Request) -> bool:
+    """Whether the bridge could not serve it without one; calls that go on and tasks have theirs, or are over."""
+    return request.params.get("requestState") is None and request.method not in METHODS

@@ -34,6 +34,8 @@ LISTEN: Final = "subscriptions/listen"
 _PASSED_ON: Final = frozenset({"accept-language", "baggage", "traceparent", "tracestate"})
 _NOT_PASSED_ON: Final = frozenset({"mcp-session-id"})
 _MOST_PAGES: Final = 100
+_LINGER: Final = 0.05
+"""Seconds that a server gets to end a stream that has brought its answer."""
 
 
 class _Open:
@@ -171,12 +173,15 @@ class PassThrough:
     async def _stream(self, post: _Open, response: httpx.Response, leg: Leg | None) -> dict[str, Any] | None:
         keep_alive(response)
         decoder = EventDecoder(self._limits.max_message)
-        async for chunk in response.aiter_bytes():
+        chunks = response.aiter_bytes()
+        async for chunk in chunks:
             self._heard(post)
             for event in decoder.feed(chunk):
                 for message in _messages(event.data):
                     method = message.get("method")
                     if not isinstance(method, str):
+                        with anyio.move_on_after(_LINGER):  # its end; the connection can then be used again
+                            await anext(chunks, None)
                         return message
                     params = message.get("params")
                     if "id" in message:

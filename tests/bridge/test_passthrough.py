@@ -375,6 +375,7 @@ async def test_a_server_that_is_not_there_is_an_error_and_is_found_modern_when_i
     async with bridge_running(settings, KeyRing.random()) as front:
         with pytest.raises(ProtocolError, match="could not be reached"):
             await front.serve(over_stdio("tools/list"), Leg())
+        assert sum(record.levelno == logging.ERROR for record in caplog.records) == 1  # one try for one request
         async with serving(server, server.port):
             for _ in range(3):
                 assert await front.serve(over_stdio("tools/list"), Leg()) == {}
