@@ -155,8 +155,9 @@ class Turns:
     def let_go(self, run: Run, now: float) -> list[Command]:
         """If it has most likely asked all that it will, others may have the turn while it waits."""
         until = run.asked_at + self._knowledge.asks_again_within(run.tool or "")
-        if now < until < inf:
-            self._timers.set(run, until)
+        if now < until:
+            if until != inf:
+                self._timers.set(run, until)
             return []
         run.turn = False
         if run.channel is not None:

@@ -210,6 +210,18 @@ def test_but_not_for_longer_than_it_has_ever_taken_to_ask_them_all() -> None:
     play.ends("b") << Resume("a")
 
 
+def test_a_tool_that_turns_out_to_ask_many_keeps_it_until_it_is_known_for_how_long() -> None:
+    play = Play(max_sessions=1)
+    play.place("a", "wizard") << Send("a", 1)
+    play.asks(1, "q1") << Give("q1", "a")
+    play.suspends("a") << nothing
+    play.after(0.5) << nothing
+    play.asks(1, "q2") << Give("q2", "a")
+    play.place("b") << nothing
+    play.after(60) << nothing
+    play.resumes("a") << Resume("a")
+
+
 def test_asking_on_keeps_the_turn() -> None:
     play = Play(max_sessions=1)
     for _ in range(3):
