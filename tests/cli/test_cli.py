@@ -99,9 +99,11 @@ def test_without_a_key_the_log_says_what_that_means(started: Started, caplog: py
 
 def test_serve_listens_where_it_is_told(started: Started) -> None:
     assert cli.main(["serve", "--", PYTHON]) == 0
+    command = ["--header-command", "token --now"]
     words = "--port 0 --host ::1 --max-body 1k --allowed-host a.b --allowed-origin https://c.d --shared-session"
-    assert cli.main(["serve", *words.split(), "--url", "http://x/mcp", "--header", "X-Key: 1"]) == 0
+    assert cli.main(["serve", *words.split(), "--url", "http://x/mcp", "--header", "X-Key: 1", *command]) == 0
     (_, _, plain), (server, _, told) = started.calls
+    assert server.target.header_command == "token --now"
     assert plain == HttpOptions()
     assert plain.url() == "http://127.0.0.1:8000/mcp"
     assert told == HttpOptions("::1", 0, 1024, ("a.b",), ("https://c.d",), everybody_is_anonymous)
