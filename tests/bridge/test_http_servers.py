@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tests.legacy.support import QUICK
 
 pytestmark = pytest.mark.anyio
 SERVER = Path(__file__).parents[1] / "servers" / "http_moods.py"
+Moods = Callable[[str], str]
 MOODS = {
     "sessions": (),
     "sessions, JSON only": ("--json",),
@@ -31,9 +32,22 @@ MOODS = {
 }
 
 
+@pytest.fixture(scope="module")
+def moody() -> Iterator[Moods]:
+    """From a mood to the URL of a server that is in it, each started once."""
+    urls: dict[str, str] = {}
+    with ExitStack() as running:
+
+        def url(mood: str) -> str:
+            if mood not in urls:
+                urls[mood] = running.enter_context(server_in(mood))
+            return urls[mood]
+
+        yield url
+
+
 @contextmanager
-def moody(mood: str) -> Iterator[str]:
-    """The URL of the server in this mood."""
+def server_in(mood: str) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with old_server(port, [os.environ["MRTR_TEST_LEGACY_PYTHON"], str(SERVER), str(port), *MOODS[mood]]):
@@ -58,68 +72,72 @@ def says(name: str) -> Any:
 
 
 @pytest.mark.parametrize("mood", MOODS)
-async def test_calls_and_lists_work_in_every_mood(mood: str) -> None:
-    with moody(mood) as url:
-        async with bridged(url=url) as bridge:
-            client = Client(bridge)
-            assert len((await client.send("tools/list"))["tools"]) == 8
-            async with anyio.create_task_group() as tasks:
-                for number in range(20):
-                    tasks.start_soon(echoed, client, str(number))
+async def test_calls_and_lists_work_in_every_mood(mood: str, moody: Moods) -> None:
+    url = moody(mood)
+    async with bridged(url=url) as bridge:
+        client = Client(bridge)
+        assert len((await client.send("tools/list"))["tools"]) == 8
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(echoed, client, str(number))
 
 
 async def echoed(client: Client, word: str) -> None:
     assert text(await client.call("echo", text=word)) == word
 
 
-async def test_with_sessions_questions_come_by_the_calls_stream_and_by_get() -> None:
-    with moody("sessions") as url:
-        async with bridged(url=url) as bridge:
-            client = Client(bridge)
-            assert text(await client.answered("ask", says("Ada"))) == "Ada"
-            assert text(await client.answered("ask_by_get", says("Bo"))) == "Bo"
+async def test_with_sessions_questions_come_by_the_calls_stream_and_by_get(moody: Moods) -> None:
+    url = moody("sessions")
+    async with bridged(url=url) as bridge:
+        client = Client(bridge)
+        assert text(await client.answered("ask", says("Ada"))) == "Ada"
+        assert text(await client.answered("ask_by_get", says("Bo"))) == "Bo"
 
 
-async def test_a_call_whose_stream_is_closed_early_is_asked_and_answers_by_resumption() -> None:
-    with moody("resumable") as url:
-        async with bridged(url=url) as bridge:
-            client = Client(bridge)
-            assert text(await client.call("poll", seconds=0.3)) == "polled"
-            assert text(await client.answered("ask_late", says("Ada"))) == "Ada"
-            assert text(await client.answered("ask", says("Bo"))) == "Bo"
+async def test_a_call_whose_stream_is_closed_early_is_asked_and_answers_by_resumption(
+    moody: Moods,
+) -> None:
+    url = moody("resumable")
+    async with bridged(url=url) as bridge:
+        client = Client(bridge)
+        assert text(await client.call("poll", seconds=0.3)) == "polled"
+        assert text(await client.answered("ask_late", says("Ada"))) == "Ada"
+        assert text(await client.answered("ask", says("Bo"))) == "Bo"
 
 
-async def test_a_server_without_streams_cannot_ask_and_its_own_failure_passes_through() -> None:
+async def test_a_server_without_streams_cannot_ask_and_its_own_failure_passes_through(
+    moody: Moods,
+) -> None:
     """Field case 10."""
-    with moody("sessions, JSON only") as url:
-        async with bridged(url=url) as bridge:
-            result = await Client(bridge).call("ask_briefly", seconds=0.5)
-            assert result["isError"]
-            assert "Timed out while waiting for response" in text(result)
+    url = moody("sessions, JSON only")
+    async with bridged(url=url) as bridge:
+        result = await Client(bridge).call("ask_briefly", seconds=0.5)
+        assert result["isError"]
+        assert "Timed out while waiting for response" in text(result)
 
 
 @pytest.mark.parametrize("cap", ["silence", "call_ttl"])
-async def test_an_answer_that_a_stateless_server_forgets_ends_in_an_error_that_says_why(cap: str) -> None:
+async def test_an_answer_that_a_stateless_server_forgets_ends_in_an_error_that_says_why(cap: str, moody: Moods) -> None:
     """Field case 11."""
-    with moody("stateless") as url:
-        async with bridged(url=url, **{cap: 2}) as bridge:
-            client = Client(bridge)
-            asked = await client.call("ask")
-            [key] = asked["inputRequests"]
-            error = await refused(client.retry("ask", asked["requestState"], {key: named("Ada")}))
-            assert "it keeps no sessions (its initialize brought no Mcp-Session-Id)" in error.message
-            assert text(await client.call("echo", text="still here")) == "still here"
+    url = moody("stateless")
+    async with bridged(url=url, **{cap: 2}) as bridge:
+        client = Client(bridge)
+        asked = await client.call("ask")
+        [key] = asked["inputRequests"]
+        error = await refused(client.retry("ask", asked["requestState"], {key: named("Ada")}))
+        assert "it keeps no sessions (its initialize brought no Mcp-Session-Id)" in error.message
+        assert text(await client.call("echo", text="still here")) == "still here"
 
 
-async def test_a_server_that_is_silent_for_another_reason_is_not_blamed_for_that() -> None:
-    with moody("sessions") as url:
-        async with bridged(url=url, silence=1) as bridge:
-            client = Client(bridge)
-            asked = await client.call("ask_and_stall")
-            [key] = asked["inputRequests"]
-            error = await refused(client.retry("ask_and_stall", asked["requestState"], {key: named("Ada")}))
-            assert "said nothing for 1 s" in error.message
-            assert "keeps no sessions" not in error.message
+async def test_a_server_that_is_silent_for_another_reason_is_not_blamed_for_that(moody: Moods) -> None:
+    url = moody("sessions")
+    async with bridged(url=url, silence=1) as bridge:
+        client = Client(bridge)
+        asked = await client.call("ask_and_stall")
+        [key] = asked["inputRequests"]
+        error = await refused(client.retry("ask_and_stall", asked["requestState"], {key: named("Ada")}))
+        assert "said nothing for 1 s" in error.message
+        assert "keeps no sessions" not in error.message
 
 
 # --- a road that is cut -----------------------------------------------------------------------------------------------
@@ -174,21 +192,21 @@ async def road(url: str) -> AsyncIterator[tuple[Road, str]]:
         tasks.cancel_scope.cancel()
 
 
-async def test_an_ask_sent_while_the_get_stream_was_cut_is_redelivered_and_answered_once() -> None:
+async def test_an_ask_sent_while_the_get_stream_was_cut_is_redelivered_and_answered_once(
+    moody: Moods,
+) -> None:
     """Field case 12."""
-    with moody("resumable") as url:
-        async with road(url) as (way, through), bridged(url=through) as bridge:
-            client = Client(bridge)
-            for message in ("one", "two", "three"):
-                asked = await client.call("ask_by_get", message=message)
-                await way.cut()  # and the server, asked again for the stream, redelivers what it is not sure of
-                [key] = asked["inputRequests"]
-                result = await client.retry("ask_by_get", asked["requestState"], {key: named("Ada")}, message=message)
-                assert text(result) == "Ada"
-            assert value(await client.call("asked")) == {"one": 1, "two": 1, "three": 1}
-            assert (
-                not only_group(bridge).attribution.ghosts if hasattr(only_group(bridge).attribution, "ghosts") else True
-            )
+    url = moody("resumable")
+    async with road(url) as (way, through), bridged(url=through) as bridge:
+        client = Client(bridge)
+        for message in ("one", "two", "three"):
+            asked = await client.call("ask_by_get", message=message)
+            await way.cut()  # and the server, asked again for the stream, redelivers what it is not sure of
+            [key] = asked["inputRequests"]
+            result = await client.retry("ask_by_get", asked["requestState"], {key: named("Ada")}, message=message)
+            assert text(result) == "Ada"
+        answered = value(await client.call("asked"))
+        assert [answered[message] for message in ("one", "two", "three")] == [1, 1, 1]
 
 
 # --- what the field has -----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from legacy.credentials import CredentialsFailed, HeaderCommand, read_headers
 from legacy.errors import CannotStart
 from legacy.messages import Lost, Result
 from legacy.targets import HttpTarget
-from tests.legacy.http_server import Exchange, HttpServer, serving
+from tests.legacy.http_server import Exchange, HttpServer, here
 from tests.legacy.support import Ears, cause, connected, eventually, start
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +66,7 @@ class Tokens:
         return len(self._runs.read_text()) if self._runs.exists() else 0
 
     def target(self, server: HttpServer, **options: Any) -> HttpTarget:
-        return HttpTarget(server.target.url, {"x-extra": "1"}, HeaderCommand(self.command, LOG, **options))
+        return replace(server.target, credentials=HeaderCommand(self.command, LOG, **options))
 
 
 async def test_the_command_brings_headers_before_the_first_request_and_newer_ones_on_401(
@@ -73,7 +74,7 @@ async def test_the_command_brings_headers_before_the_first_request_and_newer_one
 ) -> None:
     caplog.set_level(logging.DEBUG, "mrtr")
     tokens, server = Tokens(tmp_path), Guarded()
-    async with serving(server), connected(tokens.target(server, pause=0)) as session:
+    async with here(server), connected(tokens.target(server, pause=0)) as session:
         assert tokens.runs == 1
         assert not server.refused
         server.good = {"hush-2"}
@@ -85,7 +86,7 @@ async def test_the_command_brings_headers_before_the_first_request_and_newer_one
 
 async def test_a_hundred_requests_that_are_refused_share_one_run(tmp_path: Path) -> None:
     tokens, server = Tokens(tmp_path, then="time.sleep(0.2)"), Guarded()
-    async with serving(server), connected(tokens.target(server, pause=0)) as session:
+    async with here(server), connected(tokens.target(server, pause=0)) as session:
         server.good = {"hush-2"}
         calls = [start(session, "tools/call")[1] for _ in range(100)]
         await eventually(lambda: all(calls), 15)
@@ -95,7 +96,7 @@ async def test_a_hundred_requests_that_are_refused_share_one_run(tmp_path: Path)
 
 async def test_credentials_that_are_refused_again_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     tokens, server = Tokens(tmp_path), Guarded()
-    async with serving(server), connected(tokens.target(server, pause=30)) as session:
+    async with here(server), connected(tokens.target(server, pause=30)) as session:
         server.good = set()
         for _ in range(3):
             reply = await session.request("tools/call", timeout=10)
@@ -113,7 +114,7 @@ async def test_credentials_that_are_refused_again_are_an_error_that_says_what_to
 
 async def test_newer_credentials_are_tried_once_for_each_request(tmp_path: Path) -> None:
     tokens, server = Tokens(tmp_path), Guarded()
-    async with serving(server), connected(tokens.target(server, pause=0)) as session:
+    async with here(server), connected(tokens.target(server, pause=0)) as session:
         server.good = set()
         assert isinstance(await session.request("tools/call", timeout=10), Lost)
         assert server.refused == ["tools/call"] * 2
@@ -135,7 +136,7 @@ async def test_the_get_stream_is_opened_again_with_newer_credentials(tmp_path: P
 
     server.on_get = get
     ears = Ears()
-    async with serving(server), connected(tokens.target(server, pause=0), ears):
+    async with here(server), connected(tokens.target(server, pause=0), ears):
         await eventually(lambda: ears.asks)
         assert tokens.runs == 2
 
@@ -153,7 +154,7 @@ async def test_a_get_stream_that_is_refused_too_soon_for_newer_credentials_is_op
 
     server.on_get, server.on_push = get, pushed
     ears = Ears()
-    async with serving(server), connected(tokens.target(server, pause=1), ears) as session:
+    async with here(server), connected(tokens.target(server, pause=1), ears) as session:
         assert session.unlabelled
         assert not ears.asks
         await eventually(lambda: ears.asks)
@@ -172,7 +173,7 @@ async def test_an_answer_that_is_refused_for_old_credentials_is_sent_again(tmp_p
 
     server.on_call = call
     ears = Ears()
-    async with serving(server), connected(tokens.target(server, pause=0), ears) as session:
+    async with here(server), connected(tokens.target(server, pause=0), ears) as session:
         _, replies = start(session, "tools/call")
         await eventually(lambda: server.good == {"hush-2"} and ears.asks)
         session.answer(ears.asks[0], {"action": "accept"})
@@ -193,7 +194,7 @@ async def test_a_refusal_is_named_for_the_handshake_a_request_and_the_get_stream
 
     server.on_get = server.on_call = refuse
     said = f"HTTP {status} {word} (Bearer, error invalid_token, resource_metadata {METADATA}); "
-    async with serving(server):
+    async with here(server):
         async with connected(server.target) as session:
             assert not session.unlabelled
             reply = await session.request("tools/call", timeout=5)
@@ -227,10 +228,10 @@ async def test_a_command_that_brings_no_headers_is_an_error_that_says_so(
 ) -> None:
     caplog.set_level(logging.DEBUG, "mrtr")
     server = HttpServer()
-    async with serving(server):
+    async with here(server):
         credentials = HeaderCommand(command, LOG, within=0.5)
         with pytest.raises((CannotStart, BaseExceptionGroup)) as caught:
-            async with connected(HttpTarget(server.target.url, {}, credentials)):
+            async with connected(replace(server.target, credentials=credentials)):
                 pass
         sentence = str(cause(caught.value))
         assert sentence.startswith("The server 'srv' could not be reached for initialize: --header-command")
@@ -241,7 +242,7 @@ async def test_a_command_that_brings_no_headers_is_an_error_that_says_so(
 
 async def test_a_command_that_fails_at_renewal_is_named_with_the_401(tmp_path: Path) -> None:
     tokens, server = Tokens(tmp_path, then="if n: sys.exit(4)"), Guarded()
-    async with serving(server), connected(tokens.target(server, pause=0)) as session:
+    async with here(server), connected(tokens.target(server, pause=0)) as session:
         server.good = set()
         reply = await session.request("tools/call", timeout=10)
         assert isinstance(reply, Lost)

@@ -16,7 +16,7 @@ from legacy.messages import Failure, Lost, Reply, Result
 from legacy.session import Session
 from legacy.targets import HttpTarget
 from legacy.transports import http_endpoint
-from tests.legacy.http_server import Exchange, HttpServer, serving
+from tests.legacy.http_server import Exchange, HttpServer, here, serving
 from tests.legacy.support import Ears, cause, connected, eventually, start
 
 pytestmark = pytest.mark.anyio
@@ -41,11 +41,17 @@ def event(data: bytes) -> bytes:
 
 async def called(server: HttpServer, ears: Ears | None = None, **limits: Any) -> Reply:
     """What one call comes to."""
-    async with serving(server), connected(server.target, ears, **limits) as session:
+    async with here(server), connected(server.target, ears, **limits) as session:
         return await session.request("tools/call", {"name": "t"}, timeout=10)
 
 
 # --- batches and ids --------------------------------------------------------------------------------------------------
+
+
+async def called_by_socket(server: HttpServer, ears: Ears | None = None, **limits: Any) -> Reply:
+    """The same, over the network."""
+    async with serving(server), connected(server.target, ears, **limits) as session:
+        return await session.request("tools/call", {"name": "t"}, timeout=10)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -224,7 +230,7 @@ async def test_a_get_that_is_answered_with_a_page_is_no_stream() -> None:
         await x.pieces(b"<html>", content_type="text/html")
 
     server.on_get = get
-    async with serving(server), connected(server.target) as session:
+    async with here(server), connected(server.target) as session:
         assert not session.unlabelled
         assert await session.request("tools/call", timeout=5) == Result({})
     assert len(server.verbs("GET")) == 1
@@ -262,7 +268,7 @@ async def test_an_answer_above_the_limit_is_lost_and_nothing_else_with_it(stream
             await x.pieces(rpc(large), content_type="application/json")
 
     server.on_call = call
-    async with serving(server), connected(server.target, max_message=100_000) as session:
+    async with here(server), connected(server.target, max_message=100_000) as session:
         reply = await session.request("tools/call", {"name": "large"}, timeout=5)
         assert isinstance(reply, Lost)
         assert reply.processed
@@ -279,7 +285,7 @@ async def test_headers_and_bodies_may_come_as_slowly_as_they_like() -> None:
 
     server.on_call = call
     # Slower than every bound on the way to the server; only the call's own limit counts.
-    reply = await called(server, connect=0.2, post_wait=0.2)
+    reply = await called_by_socket(server, connect=0.2, post_wait=0.2)
     assert reply == Result({"text": "ü😀"})
 
 
@@ -431,7 +437,7 @@ async def test_a_stream_is_resumed_from_where_it_was_cut_and_nothing_is_heard_tw
 
     server.on_call, server.on_get = call, get
     ears = Ears(on_ask=lambda session, ask: session.answer(ask, {"action": "accept"}))
-    assert await called(server, ears) == Result({"done": True})
+    assert await called_by_socket(server, ears) == Result({"done": True})
     assert len(ears.asks) == len(ears.notifications) == len(server.pushed()) == 1
 
 
@@ -470,7 +476,7 @@ async def test_an_error_that_only_mentions_sessions_ends_none(status: int) -> No
 
     server.on_call = call
     ears = Ears()
-    async with serving(server), connected(server.target, ears) as session:
+    async with here(server), connected(server.target, ears) as session:
         assert isinstance(await session.request("tools/call", timeout=5), Failure)
         assert isinstance(await session.request("tools/call", timeout=5), Failure)
         assert not session.closed
@@ -496,7 +502,7 @@ async def test_an_answer_that_a_forgotten_session_refuses_ends_the_session() -> 
         session.answer(ask, {"action": "accept"})
 
     ears = Ears(on_ask=answer)
-    async with serving(server), connected(server.target, ears) as session:
+    async with here(server), connected(server.target, ears) as session:
         _, replies = start(session, "tools/call")
         await eventually(lambda: replies)
         assert isinstance(replies[0], Lost)
@@ -531,7 +537,7 @@ async def test_a_handshake_answered_with_a_page_says_so() -> None:
         await x.pieces(b"<html>", content_type="text/html")
 
     server.on_initialize = initialize
-    async with serving(server):
+    async with here(server):
         with pytest.raises(BaseExceptionGroup) as caught:
             async with connected(server.target):
                 pass
