@@ -20,9 +20,9 @@ from bridge.group import Group, Moved
 from bridge.legs import OpenLeg, client_name, deliver
 from bridge.plan import Plan
 from bridge.tasks import TaskRun
+from bridge.telemetry import current_trace
 from bridge.timing import Phase
 from bridge.translate import notifications
-from bridge.translate.trace import trace_id
 from bridge.workspaces import Workspace
 from legacy.messages import Ask, Lost, Reply
 from legacy.session import Session
@@ -65,7 +65,6 @@ class LiveCall:
         "_workspace",
         "call",
         "client_name",
-        "group",
         "id",
         "principal",
         "run",
@@ -76,7 +75,6 @@ class LiveCall:
 
     def __init__(
         self,
-        group: Group,
         request: Request,
         params: dict[str, Any],
         profile: Profile,
@@ -86,9 +84,8 @@ class LiveCall:
         plan: Plan,
         workspace: Workspace | None = None,
     ) -> None:
-        self.group = group
         self.client_name = client_name(request)
-        self.trace_id = trace_id(request.params.get("_meta"))
+        self.trace_id = current_trace()
         self.id: bytes | None = None
         """Set when the call suspends for the first time."""
         self.principal = request.principal
@@ -101,7 +98,6 @@ class LiveCall:
         self._not_ours: list[Ask] = []
         self._timer: asyncio.TimerHandle | None = None
         self._loop = loop
-        tool = plan.key
         self._plan = plan
         self._begun = False
         self._workspace = workspace
@@ -114,22 +110,27 @@ class LiveCall:
         """What the client sees, once the call has become a task."""
         self.run = Run(
             self,
-            tool,
-            may_be_asked=group.profile.asks_anything,
+            plan.key,
+            may_be_asked=plan.group.profile.asks_anything,
             carries_roots=profile.roots,
             owner=request.principal,
         )
-        knowledge = group.attribution.knowledge
+        # Nothing of the plan's leads back here: what is over is freed at once, not by the collector.
         self.call = Call(
             request.method,
             profile,
-            group.server.limits,
-            lambda: knowledge.sibling_wait(tool),
-            lambda: self.group.capabilities,
+            plan.group.server.limits,
+            plan.sibling_wait,
+            plan.capabilities,
             time.monotonic(),
-            replayable=lambda: plan.replayable(self.group),
+            replayable=plan.replayable,
             takes_tasks=plan.takes_tasks,
         )
+
+    @property
+    def group(self) -> Group:
+        """The group on whose sessions the call runs."""
+        return self._plan.group
 
     # -- legs ---------------------------------------------------------------------------------------------------------
 
@@ -277,11 +278,11 @@ class LiveCall:
 
     async def _find_group(self) -> None:
         if self._workspace is not None:
-            self.group = await self._workspace.group()
+            self._plan.group = await self._workspace.group()
         else:
-            self.group = self._plan.home(self.call.profile)
+            self._plan.move(self.call.profile)
             await self.group.ready()
-        await self._plan.prepare(self.group)
+        await self._plan.prepare()
 
     def _signed_in(self, id: str) -> None:
         self.feed(o.SignedIn(id))
@@ -289,16 +290,16 @@ class LiveCall:
     async def _settle_roots(self) -> None:
         if self._workspace is not None:
             try:
-                self.group = await self._workspace.group()
+                self._plan.group = await self._workspace.group()
             except ProtocolError as error:
                 self.unserved(error)
                 return
         await self.group.start_up.settle_roots()
         try:
-            await self._plan.prepare(self.group)
+            await self._plan.prepare()
         except ProtocolError as error:  # there is no session any more, and the call finds that out by itself
             log.debug("the tools are not known: %s", error.message)
-        if (refusal := self._plan.refusal(self.group)) is not None:
+        if (refusal := self._plan.refusal()) is not None:
             self.unserved(refusal)
             return
         self.feed(o.RootsSettled())
@@ -306,7 +307,7 @@ class LiveCall:
     # -- what the group tells its errand ------------------------------------------------------------------------------
 
     def send_on(self, session: Session) -> int:
-        if self._plan.as_task(self.group):
+        if self._plan.as_task():
             limits = self.group.server.limits
             self._task = TaskRun(
                 session,

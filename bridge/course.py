@@ -20,7 +20,7 @@ from bridge.settings import Limits
 from bridge.timing import Overdue, Phase, Timing
 from bridge.translate import errors
 from bridge.translate.capabilities import Profile
-from legacy.messages import Ask, Failure
+from legacy.messages import Ask, Failure, Result
 
 
 @types.coroutine
@@ -288,6 +288,8 @@ class Course:
             case o.Replied(cancelled=True):
                 raise Over(o.Cancelled() if self.is_task else failed("The server cancelled its task."))
             case o.Replied(reply=reply):
+                if isinstance(reply, Result) and not self.outstanding.used:  # nothing was asked: the end of most calls
+                    raise Over(endings.of_reply(self.method, reply, self._missing, {}))
                 raise AttemptEnded(reply)
             case o.Unserved(error=error):
                 raise Over(o.Failed(error))

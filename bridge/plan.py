@@ -6,9 +6,9 @@ Asked anew for every attempt, since sessions come and go and so do tools.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from bridge import replay
-from bridge.group import Group
 from bridge.pool import Pool
 from bridge.tasks import runs_tasks
 from bridge.toolbook import learn_tools
@@ -21,9 +21,13 @@ from modern.errors import ProtocolError
 class Plan:
     """See the module."""
 
-    __slots__ = ("_declares_tasks", "_method", "_name", "_pool", "_principal", "takes_tasks")
+    __slots__ = ("_declares_tasks", "_method", "_name", "_pool", "_principal", "group", "key", "takes_tasks")
 
-    def __init__(self, pool: Pool, request: Request, room_for_task: Callable[[str], bool]) -> None:
+    def __init__(self, pool: Pool, request: Request, profile: Profile, room_for_task: Callable[[str], bool]) -> None:
+        """
+        Raises:
+            ProtocolError: see `Pool.group`.
+        """
         self._pool = pool
         self._principal = request.principal
         self._method = request.method
@@ -31,45 +35,62 @@ class Plan:
         self.takes_tasks = self._declares_tasks and room_for_task(request.principal)
         """Whether the call may become a task for its client: the extension is about tools alone."""
         self._name = str(request.params.get("name") or request.params.get("uri"))
-
-    @property
-    def key(self) -> str:
+        self.key = f"{request.method}:{self._name}"
         """What is learned about the tool, prompt or resource is kept under this name."""
-        return f"{self._method}:{self._name}"
+        self.group = pool.group(request.principal, profile)
+        """The group on whose sessions the call runs."""
 
-    def home(self, profile: Profile) -> Group:
-        """The group that serves the call of a client that declares this.
+    def move(self, profile: Profile) -> None:
+        """The client of the next attempt declares this.
 
         Raises:
             ProtocolError: see `Pool.group`.
         """
-        return self._pool.group(self._principal, profile)
+        self.group = self._pool.group(self._principal, profile)
 
-    async def prepare(self, group: Group) -> None:
+    @property
+    def unprepared(self) -> bool:
+        """Whether `prepare` has something to do."""
+        group = self.group
+        return (
+            group.tools is None
+            and self._method == "tools/call"
+            and not group.roots_come_first
+            and (runs_tasks(group.capabilities) or group.profile.asks_anything)
+        )
+
+    async def prepare(self) -> None:
         """Have the tools' definitions fetched where what they say of this call could matter; a server that waits for
         roots gets those first.
 
         Raises:
             ProtocolError: no session could be had.
         """
-        unknown = self._method == "tools/call" and group.tools is None and not group.roots_come_first
-        if unknown and (runs_tasks(group.capabilities) or group.profile.asks_anything):
-            await learn_tools(group)
+        if self.unprepared:
+            await learn_tools(self.group)
 
-    def as_task(self, group: Group) -> bool:
+    def as_task(self) -> bool:
         """Whether the old server is to run the call as a task of its own."""
-        if self._method != "tools/call" or not runs_tasks(group.capabilities):
+        if self._method != "tools/call" or not runs_tasks(self.group.capabilities):
             return False  # whatever its tools say [2025-11-25, basic/utilities/tasks, Tool-Level Negotiation]
-        support = group.task_tools.get(self._name)
+        support = self.group.task_tools.get(self._name)
         return support == "required" or (support == "optional" and self.takes_tasks)
 
-    def refusal(self, group: Group) -> ProtocolError | None:
+    def refusal(self) -> ProtocolError | None:
         """Why the call is not made, if it is not."""
-        if self._pool.server.strict_tasks and not self._declares_tasks and self.as_task(group):
+        if self._pool.server.strict_tasks and not self._declares_tasks and self.as_task():
             return tasks.undeclared("a tool that runs only as a task")
         return None
 
-    def replayable(self, group: Group) -> bool:
+    def replayable(self) -> bool:
         """Whether running the call again is harmless."""
-        operator = self._pool.server.replay
-        return replay.replayable(self._method, self._name, repeatable_tools=group.repeatable_tools, operator=operator)
+        operator, tools = self._pool.server.replay, self.group.repeatable_tools
+        return replay.replayable(self._method, self._name, repeatable_tools=tools, operator=operator)
+
+    def capabilities(self) -> dict[str, Any]:
+        """What the old server said it can do."""
+        return self.group.capabilities
+
+    def sibling_wait(self) -> float:
+        """Seconds to wait for further asks after one; see `bridge.knowledge`."""
+        return self.group.attribution.knowledge.sibling_wait(self.key)

@@ -85,6 +85,11 @@ class Outstanding:
         return [entry.ask for entry in self._entries.values()]
 
     @property
+    def used(self) -> bool:
+        """Whether there ever was an ask."""
+        return bool(self._keys)
+
+    @property
     def shown(self) -> bool:
         """Whether a client may be finding an answer to anything that was asked, lapsed or not."""
         return bool(self._lapsed) or any(entry.presented is not None for entry in self._entries.values())

@@ -86,15 +86,14 @@ class Bridge:
         return await self._serve_moved(request, leg)
 
     async def _serve_moved(self, request: Request, leg: Leg) -> dict[str, Any]:
+        serve = self._serve_call if request.method in SUSPENDABLE else self._serve
         try:
-            return await self._serve(request, leg)
+            return await serve(request, leg)
         except Moved:  # before anything was sent
-            return await self._serve(request, leg)
+            return await serve(request, leg)
 
     async def _serve(self, request: Request, leg: Leg) -> dict[str, Any]:
         method = request.method
-        if method in SUSPENDABLE:
-            return await self._serve_call(request, leg)
         if method in tasks.METHODS:
             return self._tasks.serve(request)
         group = self._group(request)
@@ -136,21 +135,23 @@ class Bridge:
         if params.get("requestState") is not None or ("requestState" in params and "inputResponses" in params):
             live = self._resume(request, waiting, profile)
         else:
-            plan = Plan(self.pool, request, self._tasks.has_room)
-            group = plan.home(profile)
+            plan = Plan(self.pool, request, profile, self._tasks.has_room)
+            group = plan.group
             workspace = None
             if profile.roots and self.server.roots == "per-call":
                 workspace = Workspace(partial(self._find_workspace, request, profile), time.monotonic())
             elif group.primary is None:
                 await group.ready()
-            await self._want_logs(request, group)
+            if request.log_level is not None:
+                await self._want_logs(request, group)
             if workspace is None:
-                await plan.prepare(group)
-                await group.start_up.settled()
-                if (refusal := plan.refusal(group)) is not None:
+                if plan.unprepared:
+                    await plan.prepare()
+                if group.start_up.is_settling:
+                    await group.start_up.settled()
+                if (refusal := plan.refusal()) is not None:
                     raise refusal
             live = LiveCall(
-                group,
                 request,
                 requests.to_legacy(request.method, request.params),
                 profile,

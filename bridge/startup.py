@@ -83,6 +83,11 @@ class StartUp:
         """A call's client has answered with its roots; `settle_roots` follows."""
         self._settling += 1
 
+    @property
+    def is_settling(self) -> bool:
+        """Whether `settled` would wait."""
+        return self._settling > 0
+
     async def settled(self) -> None:
         """Until no server is taking in roots: a call that came meanwhile must not overtake them."""
         while self._settling:

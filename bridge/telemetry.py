@@ -80,6 +80,11 @@ def tracing(trace_id: str | None) -> Iterator[None]:
         _trace.reset(before)
 
 
+def current_trace() -> str | None:
+    """The trace of the request that is being served."""
+    return _trace.get()
+
+
 def server_logger(name: str) -> logging.Logger:
     """Where the stderr of the wrapped server ``name`` goes."""
     return logging.getLogger("mrtr.server." + escape(name).replace(".", "_"))
