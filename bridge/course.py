@@ -285,6 +285,8 @@ class Course:
         """The next event, after what holds in every phase was done about it."""
         event = await _next_event()
         match event:
+            case o.Sent() | o.Resumed() | o.RootsSettled() | o.AnswersTaken():
+                pass  # waited for where it matters
             case o.Replied(cancelled=True):
                 raise Over(o.Cancelled() if self.is_task else failed("The server cancelled its task."))
             case o.Replied(reply=reply):
