@@ -17,7 +17,7 @@ from bridge.pool import Pool
 from bridge.reach import can_be_modern
 from bridge.serving import Bridge
 from legacy.errors import ModernServer
-from modern.envelope import Request
+from modern.envelope import Request, judge
 from modern.errors import ProtocolError
 from modern.serving import Handler, Leg
 from modern.tasks import METHODS
@@ -57,7 +57,11 @@ class Front:
         return None if self._through is None else self._is_judged
 
     async def _is_judged(self, request: Request) -> bool:
-        await self._find_out(request)
+        try:
+            await self._find_out(request)
+        except ProtocolError:
+            judge(request)  # what is wrong with the request is said first
+            raise
         return not self.modern
 
     async def _find_out(self, request: Request) -> None:

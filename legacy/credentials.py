@@ -90,9 +90,9 @@ class HeaderCommand:
                 self._headers = read_headers(await self._run())
             except CredentialsFailed as error:
                 self._failure = str(error)
+                self._ran_at = time.monotonic()  # not if we were cancelled: the next who waits has it run
                 raise
-            finally:
-                self._ran_at = time.monotonic()
+            self._ran_at = time.monotonic()
             self.generation += 1
             self._log.info("--header-command has brought %d headers", len(self._headers))
 

@@ -386,6 +386,24 @@ async def test_a_server_that_is_not_there_is_an_error_and_is_found_modern_when_i
     assert front.trouble() is None
 
 
+async def test_what_is_wrong_with_a_request_is_said_also_while_the_server_is_away() -> None:
+    server = ModernServer()
+    async with serving(server):
+        target = server.target.url
+    settings = Server(target=Target(url=target, name="srv"))
+    async with (
+        bridge_running(settings, KeyRing.random()) as front,
+        httpx.AsyncClient(transport=in_process(http_face(front)), timeout=10) as client,
+    ):
+        meta = {**META, "io.modelcontextprotocol/protocolVersion": "2020-01-01"}
+        old = await post(client, message(meta=meta), **{"mcp-protocol-version": "2020-01-01"})
+        assert (old.status_code, old.json()["error"]["code"]) == (400, -32022)
+        unknown = await post(client, message("vendor/new"))
+        assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, -32601)
+        right = await post(client, message())
+        assert (right.status_code, right.json()["error"]["code"]) == (200, -32603)
+
+
 async def test_a_request_that_needs_no_session_is_the_servers_too_if_it_is_the_first() -> None:
     server = ModernServer()
     async with reached(server) as client:

@@ -251,7 +251,7 @@ async def test_a_command_that_fails_at_renewal_is_named_with_the_401(tmp_path: P
 
 async def test_a_waiter_that_leaves_ends_the_command_and_the_next_runs_it_anew(tmp_path: Path) -> None:
     marker = tmp_path / "lives"
-    credentials = HeaderCommand(f"test -e {marker} && echo X-Key: 1 || {{ sleep 30; }}", LOG, pause=0)
+    credentials = HeaderCommand(f"test -e {marker} && echo X-Key: 1 || {{ sleep 30; }}", LOG)
     with anyio.move_on_after(0.3) as left:
         await credentials.current()
     assert left.cancelled_caught
