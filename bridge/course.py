@@ -98,8 +98,9 @@ class Course:
         self._replayable = replayable
         self._journal = Journal()
         self._signed_in: set[str] = set()
-        self._sure = True
         """URLs' ids whose completion the server has announced."""
+        self._sure = True
+        """Whether every answer found the one who asked, as far as is known (`legacy.messages.Ask.sure`)."""
         self._turn_given = False
         self._takes_tasks = takes_tasks
         """Whether its client declared the tasks extension with the first leg."""

@@ -71,9 +71,9 @@ class Plan:
 
     def as_task(self) -> bool:
         """Whether the old server is to run the call as a task of its own."""
-        if self._method != "tools/call" or not runs_tasks(self.group.capabilities):
-            return False  # whatever its tools say [2025-11-25, basic/utilities/tasks, Tool-Level Negotiation]
         support = self.group.task_tools.get(self._name)
+        if support is None or self._method != "tools/call" or not runs_tasks(self.group.capabilities):
+            return False  # whatever its tools say [2025-11-25, basic/utilities/tasks, Tool-Level Negotiation]
         return support == "required" or (support == "optional" and self.takes_tasks)
 
     def refusal(self) -> ProtocolError | None:

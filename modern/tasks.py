@@ -92,7 +92,7 @@ def acknowledged(server_info: Mapping[str, Any] | None) -> dict[str, Any]:
 def declared(capabilities: Mapping[str, Any]) -> bool:
     """Whether a client with these capabilities takes tasks."""
     extensions = capabilities.get("extensions")
-    return isinstance(extensions, Mapping) and isinstance(extensions.get(EXTENSION), Mapping)
+    return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
 
 
 def undeclared(what: str) -> ProtocolError:
