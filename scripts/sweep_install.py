@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ DAY = "2026-07-28"
 """The day on which the new protocol came: nothing published later is installed."""
 INSTALL_SECONDS = 600
 OLD_SDKS = {"npm": "@modelcontextprotocol/sdk", "pypi": "mcp"}
+_ONE_AT_A_TIME = threading.Lock()
 READ_SDK = "from importlib.metadata import version; print(version('mcp'))"
 
 
@@ -74,10 +76,11 @@ def installer(cache: Path) -> list[str]:
     folder = cache / "installer"
     python = folder / "bin" / "python"
     command = [str(python), "-m", "pip"]
-    if not (folder / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=INSTALL_SECONDS)
-        subprocess.run([*command, "install", "-qq", "pip>=26"], check=True, timeout=INSTALL_SECONDS)
-        (folder / ".ready").touch()
+    with _ONE_AT_A_TIME:
+        if not (folder / ".ready").exists():
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=INSTALL_SECONDS)
+            subprocess.run([*command, "install", "-qq", "pip>=26"], check=True, timeout=INSTALL_SECONDS)
+            (folder / ".ready").touch()
     return command
 
 
@@ -102,10 +105,9 @@ def _run(server: Server, command: list[str]) -> None:
 
 def _old_sdk(server: Server, folder: Path) -> str:
     """The version of the SDK that the server brings, which must be an old one."""
-    found = _npm_sdk(server, folder) if server.registry == "npm" else _python_sdk(folder)
-    if found is None and server.sdk is None:
+    version = _npm_sdk(server, folder) if server.registry == "npm" else _python_sdk(folder)
+    if version is None:
         raise NotInstalled(f"{server.pin} brings no {OLD_SDKS[server.registry]}; is it an old server?")
-    version = found or f"{server.sdk} (bundled)"
     if not version.startswith(("0.", "1.")):
         raise NotInstalled(f"{server.pin} brings {OLD_SDKS[server.registry]} {version}, which is not an old one")
     return version
@@ -117,7 +119,10 @@ def _npm_sdk(server: Server, folder: Path) -> str | None:
         manifest = place / OLD_SDKS["npm"] / "package.json"
         if manifest.exists():
             return str(json.loads(manifest.read_text(encoding="utf-8"))["version"])
-    return None
+    # Not there: its maker built it into the program, and says with which version.
+    manifest = json.loads((modules / server.package / "package.json").read_text(encoding="utf-8"))
+    built = manifest.get("devDependencies", {}).get(OLD_SDKS["npm"], "").lstrip("^~")
+    return f"{built} (built in)" if built else None
 
 
 def _python_sdk(folder: Path) -> str | None:

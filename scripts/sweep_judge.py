@@ -70,10 +70,11 @@ def judge(baseline: Run, run: Run, varies: Collection[str] = (), *, own_name: bo
 def _step(old: Step | None, new: Step | None, varies: bool, own_name: bool) -> Finding:
     if new is None:
         assert old is not None
-        return Finding(old.name, Verdict.AS_OLD if old.error else Verdict.FAILS, "not reached")
+        return Finding(old.name, Verdict.AS_OLD if old.error else Verdict.FAILS, "" if old.error else "not reached")
     if new.error is not None:
-        verdict = Verdict.AS_OLD if old is not None and old.error is not None else Verdict.FAILS
-        return Finding(new.name, verdict, new.error)
+        if old is None or old.error is None:
+            return Finding(new.name, Verdict.FAILS, new.error)
+        return Finding(new.name, Verdict.AS_OLD, "" if new.error == old.error else f"but says: {new.error}")
     if old is None:
         return Finding(new.name, Verdict.DIFFERS, "the old client does not get this far")
     if old.error is not None:
@@ -96,8 +97,9 @@ def _asks(old: list[Json], new: list[Json]) -> Finding:
             text for text in texts if not text.startswith("roots")
         ]
 
-    difference = first_difference(said(old), said(new))
-    return Finding("questions", Verdict.OK if difference is None else Verdict.DIFFERS, difference or "")
+    if said(old) == said(new):
+        return Finding("questions", Verdict.OK)
+    return Finding("questions", Verdict.DIFFERS, f"asked {_brief(said(new))}, not {_brief(said(old))}")
 
 
 def as_new_client_reads(old: Step) -> Json:
@@ -107,7 +109,8 @@ def as_new_client_reads(old: Step) -> Json:
         _, held = LISTS[old.name]
         return {**answer, held: [_read(READ_AS[old.name], item) for item in answer.get(held, [])]}
     if old.name == "discover":
-        return {**answer, "serverInfo": _read(READ_AS[old.name], answer.get("serverInfo"))}
+        capabilities = _read(types.ServerCapabilities, answer.get("capabilities") or {})
+        return {**answer, "serverInfo": _read(READ_AS[old.name], answer["serverInfo"]), "capabilities": capabilities}
     name = "tools/call" if old.name.startswith("question") else old.name
     return _read(READ_AS[name], answer) if name in READ_AS else answer
 

@@ -44,8 +44,6 @@ class Server:
     """How long a step may take."""
     quick: bool = False
     """Whether it belongs to the few that run with all the tests."""
-    sdk: str | None = None
-    """The SDK's version where it is bundled into the package and cannot be read from what is installed."""
     note: str = ""
     """Explains what the table shows; never a verdict."""
 

@@ -162,8 +162,8 @@ def _explained(outcomes: Sequence[Outcome]) -> list[str]:
             said += [f"- {OLD}: {_escaped(error)}" for error in outcome.old_errors]
             for subject in (*BRIDGES, PEER):
                 if subject in outcome.runs:
-                    wrong = outcome.wrong(subject)
-                    said += [f"- {subject}: {f.step} {f.verdict.value}: {_escaped(f.detail)}" for f in wrong]
+                    told = [f for f in outcome.findings(subject) if f.detail and f.verdict is not Verdict.OK]
+                    said += [f"- {subject}: {f.step} {f.verdict.value}: {_escaped(f.detail)}" for f in told]
         if outcome.server.note:
             said.append(f"- Note: {outcome.server.note}")
         if said:
