@@ -1,7 +1,7 @@
 """Runs a bridge behind one of its faces until it is told to stop: the event loop, signals, and an orderly end.
 
-Whatever ends it (end of stdin, SIGTERM, SIGINT, a fault), every session is closed before the process is, in bounded
-time.
+Whatever ends it (end of stdin, SIGTERM, SIGINT, a fault), every session is closed before the process is, and all of it
+is over within 5 s.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from bridge.front import Front
 from bridge.keyring import KeyRing
 from bridge.serving import Bridge
 from bridge.settings import Server
-from bridge.settings_http import CannotListen, HttpOptions
+from bridge.settings_http import HttpOptions
 
 log = logging.getLogger("mrtr.app")
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GRACE = 3
+GRACE = 2
 """Seconds that open requests get when the HTTP face is told to stop."""
-CLOSE_WITHIN = 10.0
-"""Seconds that all sessions together get to end; each has its own bound below this."""
+CLOSE_WITHIN = 8.0
+"""Seconds that all sessions together get to end; each has its own bound below this, and usually below 2.5."""
 
 
 def run_stdio(server: Server, ring: KeyRing) -> int:
@@ -51,18 +51,18 @@ def run_stdio(server: Server, ring: KeyRing) -> int:
 
 
 def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
-    """Serve clients over HTTP until told to stop; the exit code."""
+    """Serve clients over HTTP until told to stop; the exit code.
+
+    Raises:
+        CannotListen: see `bridge.settings_http.bind`.
+    """
     import uvicorn
 
     from bridge.settings_http import bind
     from modern.http import HttpFace, HttpSettings
     from modern.http_app import Endpoint
 
-    try:
-        listener = bind(options)
-    except CannotListen as error:
-        print(f"mrtr-bridge: {error}", file=sys.stderr)
-        return 1
+    listener = bind(options)
     port = listener.getsockname()[1]
 
     class Uvicorn(uvicorn.Server):
@@ -102,7 +102,7 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                 endpoint.ending = True
                 bridge.stop_listening()
                 web.should_exit = True
-                tasks.start_soon(_after, GRACE, bridge.give_up)
+                tasks.start_soon(_close_after, GRACE, bridge)
 
             tasks.start_soon(_on_signal, stop)
             print(f"mrtr-bridge is ready: {options.url(port)}", file=sys.stderr, flush=True)
@@ -127,9 +127,10 @@ async def bridge_running(server: Server, ring: KeyRing) -> AsyncIterator[Front]:
             tasks.cancel_scope.cancel()
 
 
-async def _after(seconds: float, do: Callable[[], Any]) -> None:
+async def _close_after(seconds: float, bridge: Front) -> None:
+    """Answer what still runs and end the sessions, while the web server waits for clients that are slow to go."""
     await anyio.sleep(seconds)
-    do()
+    await bridge.close()
 
 
 async def _on_signal(stop: Callable[[], Any]) -> None:

@@ -51,6 +51,7 @@ def stdio(
     cwd: options.Cwd = None,
     call_ttl: options.CallTtl = "1h",
     timeout: options.Timeout = "10m",
+    start_timeout: options.StartTimeout = "1m",
     max_sessions: options.MaxSessions = 4,
     attribution: options.Attribution = "infer",
     asks: options.Asks = None,
@@ -82,9 +83,8 @@ def stdio(
         cwd=cwd,
     )
     tasks = words.task_times(task_after, task_ttl, task_poll)
-    limits = _limits(
-        call_ttl, timeout, max_sessions, roots_age, sign_in, words.one_call(one_call, one_call_ttl, url), tasks
-    )
+    inline = words.one_call(one_call, one_call_ttl, url)
+    limits = _limits(call_ttl, timeout, start_timeout, max_sessions, roots_age, sign_in, inline, tasks)
     ring = _ring(key_file)
     _log(log_level, log_format)
     from bridge.app import run_stdio
@@ -124,6 +124,7 @@ def serve(
     cwd: options.Cwd = None,
     call_ttl: options.CallTtl = "1h",
     timeout: options.Timeout = "10m",
+    start_timeout: options.StartTimeout = "1m",
     max_sessions: options.MaxSessions = 4,
     attribution: options.Attribution = "infer",
     asks: options.Asks = None,
@@ -154,9 +155,8 @@ def serve(
         cwd=cwd,
     )
     tasks = words.task_times(task_after, task_ttl, task_poll)
-    limits = _limits(
-        call_ttl, timeout, max_sessions, roots_age, sign_in, words.one_call(one_call, one_call_ttl, url), tasks
-    )
+    inline = words.one_call(one_call, one_call_ttl, url)
+    limits = _limits(call_ttl, timeout, start_timeout, max_sessions, roots_age, sign_in, inline, tasks)
     if roots == "per-call" and single_session:
         raise WrongUse("--roots per-call needs a session for each set of roots, and --single-session allows one.")
     from bridge.principals import everybody_is_anonymous, identify_by
@@ -322,6 +322,7 @@ def _target(
 def _limits(
     call_ttl: str,
     timeout: str,
+    start_timeout: str,
     max_sessions: int,
     roots_age: str,
     sign_in: str,
@@ -335,6 +336,7 @@ def _limits(
     return Limits(
         call_ttl=call,
         silence=silence,
+        start=words.duration("--start-timeout", start_timeout),
         one_call=one_call,
         roots_age=words.duration("--roots-age", roots_age),
         sign_in=words.duration("--sign-in", sign_in),

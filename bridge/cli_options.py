@@ -68,6 +68,9 @@ Timeout = Annotated[
     str,
     typer.Option(metavar="TIME", help="How long the server may be silent on a running call.", rich_help_panel=_LIMITS),
 ]
+StartTimeout = Annotated[
+    str, typer.Option(metavar="TIME", help="How long the server may take to start.", rich_help_panel=_LIMITS)
+]
 TaskAfter = Annotated[
     str | None,
     typer.Option(

@@ -67,6 +67,9 @@ class Pool:
         self.found = Found()
         self.single = server.single_session
         """The server can have one session only. Then there is one group at most."""
+        self._opening: set[anyio.CancelScope] = set()
+        """Around each session that is being opened."""
+        self._closed = False
         self._refusing: set[Group] = set()
         """Groups that were refused a session and wait for what the others come to."""
         self._opened_at: WeakKeyDictionary[Session, float] = WeakKeyDictionary()
@@ -156,6 +159,18 @@ class Pool:
         self._tasks.start_soon(self._open, group)
 
     async def _open(self, group: Group) -> None:
+        with anyio.CancelScope() as scope:
+            self._opening.add(scope)
+            try:
+                if self._closed:
+                    scope.cancel()
+                await self._open_for(group)
+            finally:
+                self._opening.discard(scope)
+        if scope.cancelled_caught:
+            group.start_failed(ProtocolError(INTERNAL_ERROR, "The bridge is shutting down."))
+
+    async def _open_for(self, group: Group) -> None:
         try:
             await self._make_room(group)
             session = await self._start(group)
@@ -290,9 +305,12 @@ class Pool:
                 del self.groups[key]
 
     async def close(self) -> None:
-        """End every session, each in bounded time."""
+        """End every session, also those that are being opened, each in bounded time; no other is opened."""
+        self._closed = True
         for _, handle in self._timers.values():
             handle.cancel()
+        for scope in list(self._opening):
+            scope.cancel()
         async with anyio.create_task_group() as closing:
             for group in self.groups.values():
                 for session in list(group.channels):

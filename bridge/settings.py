@@ -62,8 +62,7 @@ class Limits(_Frozen):
     disconnect_grace: Annotated[float, Field(ge=0)] = 0
     """How long a call outlives its last open leg."""
     start: Seconds = 60
-    """How long a server may take to start and shake hands."""
-    shutdown: Seconds = 5
+    """How long a server may take to start and shake hands (``--start-timeout``)."""
     ask_progress: Seconds = 15
     """How often a server that gave its ask a progress token hears from us while the call is suspended."""
     sign_in: Annotated[float, Field(ge=0)] = 25

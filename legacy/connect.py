@@ -160,7 +160,7 @@ async def _start(
         return error
     except TimeoutError:
         return CannotStart(
-            f"The server {session.name!r} was not ready within {limits.start:g} s; give it longer to start, "
-            "or see its output in the log."
+            f"The server {session.name!r} was not ready within {limits.start:g} s; give it longer to start "
+            "(--start-timeout), or see its output in the log."
         )
     return None

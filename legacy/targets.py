@@ -71,9 +71,9 @@ class Limits:
 
     max_unsent: int = 64 * 1024 * 1024
     """A child that leaves more than this unread has stalled; its session ends."""
-    eof_grace: float = 2.0
+    eof_grace: float = 1.2
     """From the end of stdin to SIGTERM."""
-    term_grace: float = 2.0
+    term_grace: float = 1.0
     """From SIGTERM to SIGKILL."""
     kill_grace: float = 1.0
     """From SIGKILL to giving up."""

@@ -110,9 +110,9 @@ class Child:
         """As `subprocess` has it; None while it runs."""
         return self._process.returncode
 
-    async def end(self, stdin: asyncio.WriteTransport, limits: Limits, log: logging.Logger) -> None:
+    async def end(self, close_input: Callable[[], None], limits: Limits, log: logging.Logger) -> None:
         """End of stdin, SIGTERM, SIGKILL; reap."""
-        stdin.close()
+        close_input()
         if not self._exited.is_set():
             with anyio.move_on_after(limits.eof_grace):
                 await self._exited.wait()

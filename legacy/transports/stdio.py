@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from shutil import which
 from types import TracebackType
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import anyio
 
@@ -90,15 +90,25 @@ class StdioTransport:
         when_exited(process, self._process_exited)
         # Shielded: half-connected, it would not be ended.
         with anyio.CancelScope(shield=True):
-            stdin, stdout, stderr = map(pipe_of, (process.stdin, process.stdout, process.stderr))
-            connect = self._loop.connect_read_pipe
-            self._stdin, _ = await self._loop.connect_write_pipe(lambda: _Input(self._closed_input), stdin)
-            for pipe, take, what in ((stdout, self._take, "standard output"), (stderr, self._stderr.feed, _STDERR)):
-                self._open.add(what)
-                output, _ = await connect(partial(_Output, take, partial(self._ended, what)), pipe)
-                self._outputs.append(output)
+            pipes = [pipe_of(stream) for stream in (process.stdin, process.stdout, process.stderr)]
+            try:
+                await self._connect(*pipes)
+            except OSError as error:
+                self._over = True
+                for output in self._outputs:
+                    output.close()
+                await self._child.end(partial(_close, pipes), self._limits, self._log)
+                await self._watchdog.dismiss(self._limits.kill_grace)
+                raise CannotStart(_why(self._target, error)) from error
         self._log.debug("started process %d", process.pid)
         return self
+
+    async def _connect(self, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]) -> None:
+        self._stdin, _ = await self._loop.connect_write_pipe(lambda: _Input(self._closed_input), stdin)
+        for pipe, take, what in ((stdout, self._take, "standard output"), (stderr, self._stderr.feed, _STDERR)):
+            self._open.add(what)
+            output, _ = await self._loop.connect_read_pipe(partial(_Output, take, partial(self._ended, what)), pipe)
+            self._outputs.append(output)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -108,7 +118,7 @@ class StdioTransport:
         if self._timer is not None:
             self._timer.cancel()
         with anyio.CancelScope(shield=True):
-            await self._child.end(self._stdin, self._limits, self._log)
+            await self._child.end(self._stdin.close, self._limits, self._log)
             await self._watchdog.dismiss(self._limits.kill_grace)
         if self._input_open:
             self._stdin.abort()
@@ -276,6 +286,11 @@ def _program(target: StdioTarget) -> str:
             "install it, or give its full path."
         )
     return found
+
+
+def _close(pipes: Iterable[IO[bytes]]) -> None:
+    for pipe in pipes:
+        pipe.close()
 
 
 def _why(target: StdioTarget, error: Exception) -> str:

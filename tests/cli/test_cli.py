@@ -112,11 +112,12 @@ def test_serve_listens_where_it_is_told(started: Started) -> None:
 
 
 def test_limits_and_attribution_reach_the_server(started: Started) -> None:
-    words = "--call-ttl 2h --timeout 90 --max-sessions 40 --attribution strict --name files"
+    words = "--call-ttl 2h --timeout 90 --start-timeout 3m --max-sessions 40 --attribution strict --name files"
     words += " --single-session --asks deploy=one --asks read=never --roots-age 1m"
     assert cli.main(["stdio", *words.split(), "--", PYTHON]) == 0
     server = started.calls[0][0]
     assert (server.limits.call_ttl, server.limits.silence, server.limits.max_sessions) == (7200, 90, 40)
+    assert server.limits.start == 180
     assert server.limits.max_sessions_per_principal >= 40
     assert (server.attribution, server.target.name) == ("strict", "files")
     assert server.asks == {"deploy": "one", "read": "never"}

@@ -31,7 +31,7 @@ ASKER = (sys.executable, str(ROOT / "tests" / "servers" / "asker.py"))
 RUDE = (sys.executable, str(ROOT / "tests" / "servers" / "rude.py"))
 FACES = ("stdio", "http")
 VERSION = "2026-07-28"
-END_WITHIN = 10.0
+END_WITHIN = 5.0
 PATIENCE = 15.0
 """Seconds until a test stops waiting for an answer."""
 
