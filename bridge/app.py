@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -26,7 +27,7 @@ from bridge.settings_http import HttpOptions
 log = logging.getLogger("mrtr.app")
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GRACE = 2
+GRACE = 1.5
 """Seconds that open requests get when the HTTP face is told to stop."""
 CLOSE_WITHIN = 8.0
 """Seconds that all sessions together get to end; each has its own bound below this, and usually below 2.5."""
@@ -94,7 +95,7 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=GRACE + 1,
+                timeout_graceful_shutdown=math.ceil(GRACE) + 1,
             )
             web = Uvicorn(config)
 

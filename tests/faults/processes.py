@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,11 @@ PATIENCE = 15.0
 """Seconds until a test stops waiting for an answer."""
 
 
+PROGRAM = (sys.executable, "-m", "bridge")
+
+
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "bridge", *arguments]
+    return [*PROGRAM, *arguments]
 
 
 def request(method: str, id: Any, params: Json | None = None, capabilities: Json | None = None) -> Json:
@@ -122,7 +125,15 @@ def until(condition: Callable[[], Any], seconds: float = 8) -> Any:
 class Bridge:
     """One process of the program, and what a client needs to talk to it."""
 
-    def __init__(self, face: str, pids: Path, *arguments: str, env: dict[str, str], reads: bool = True) -> None:
+    def __init__(
+        self,
+        face: str,
+        pids: Path,
+        *arguments: str,
+        env: dict[str, str],
+        reads: bool = True,
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
         self.face = face
         self.seen: set[int] = set()
         self.stderr: list[str] = []
@@ -134,7 +145,7 @@ class Bridge:
         passed = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
         words = ["stdio"] if face == "stdio" else ["serve", "--port", "0"]
         self.process = subprocess.Popen(
-            command(*words, *passed, *arguments),
+            [*program, *words, *passed, *arguments],
             cwd=ROOT,
             stdin=subprocess.PIPE if face == "stdio" else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -293,11 +304,16 @@ def post_raw(
 
 @contextmanager
 def running(
-    face: str, folder: Path, *arguments: str, env: dict[str, str] | None = None, reads: bool = True
+    face: str,
+    folder: Path,
+    *arguments: str,
+    env: dict[str, str] | None = None,
+    reads: bool = True,
+    program: Sequence[str] = PROGRAM,
 ) -> Iterator[Bridge]:
     """A bridge for one test; ended as usual if the test has not done it. Its stdout is read unless told otherwise."""
     pids = folder / "pids"
-    bridge = Bridge(face, pids, *arguments, env={"RUDE_PIDS": str(pids), **(env or {})}, reads=reads)
+    bridge = Bridge(face, pids, *arguments, env={"RUDE_PIDS": str(pids), **(env or {})}, reads=reads, program=program)
     try:
         yield bridge
         if bridge.process.poll() is None:

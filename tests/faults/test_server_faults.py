@@ -46,19 +46,6 @@ stdio_first = pytest.mark.parametrize("face", ["stdio", pytest.param("http", mar
 """For what takes long and is mostly the same for both."""
 
 
-def ends(http_too: bool) -> pytest.MarkDecorator:
-    """Each way to end each face; all of them in the full run only, and HTTP's too where it takes its whole grace."""
-    ways = {
-        ("stdio", "end of input"): False,
-        ("stdio", "SIGTERM"): True,
-        ("stdio", "SIGINT"): True,
-        ("http", "SIGTERM"): not http_too,
-        ("http", "SIGINT"): True,
-    }
-    cases = [pytest.param(*way, marks=[full] if late else []) for way, late in ways.items()]
-    return pytest.mark.parametrize(("face", "how"), cases)
-
-
 @contextmanager
 def behind(face: str, folder: Path, habit: str, *options: str) -> Iterator[Bridge]:
     with running(face, folder, "--timeout", "2s", *options, "--", *RUDE, habit) as bridge:
@@ -133,15 +120,6 @@ async def test_a_server_that_is_never_ready_fails_the_call_when_its_time_to_star
 def test_a_server_that_is_never_ready_fails_the_call_within_a_minute(face: str, habit: str, tmp_path: Path) -> None:
     with behind(face, tmp_path, habit) as bridge:
         says(bridge.call("echo", text="x", within=80), "was not ready within 60 s")
-
-
-@ends(http_too=False)
-@pytest.mark.parametrize("habit", ["mute", pytest.param("rubbish", marks=full)])
-def test_the_program_ends_in_time_while_a_server_is_not_ready(face: str, how: str, habit: str, tmp_path: Path) -> None:
-    with behind(face, tmp_path, habit) as bridge:
-        bridge.begin(tool_call(1, "echo", text="x"))
-        until(bridge.server_pids)
-        bridge.end(how)
 
 
 # -- servers that fail a call ------------------------------------------------------------------------------------------
@@ -226,71 +204,6 @@ def test_a_server_that_dies_fails_every_call_that_runs_on_it(face: str, tmp_path
         for answer in failed:
             says(answer, "exited with code 5")
         bridge.works()
-
-
-# -- servers that do not want to end -----------------------------------------------------------------------------------
-
-
-@ends(http_too=True)
-@pytest.mark.parametrize("habit", ["ignores-sigterm", "leaves-child"])
-def test_no_process_outlives_the_program(face: str, how: str, habit: str, tmp_path: Path) -> None:
-    with behind(face, tmp_path, habit) as bridge:
-        bridge.works()
-        assert len(bridge.server_pids()) == (2 if habit == "leaves-child" else 1)
-        assert all(map(alive, bridge.server_pids()))
-        bridge.end(how)
-
-
-def test_a_signal_while_the_program_ends_with_its_input_does_not_keep_it_from_ending_its_server(tmp_path: Path) -> None:
-    with behind("stdio", tmp_path, "ignores-sigterm") as bridge:
-        bridge.works()
-        bridge.look()
-        assert bridge.process.stdin is not None
-        bridge.process.stdin.close()
-        # Its server does not end, so it is closing by now; the log would tell if it heard only the signal.
-        time.sleep(0.5)
-        bridge.end("SIGTERM")
-        assert "stopping: SIGTERM" in bridge.log
-
-
-@ends(http_too=False)
-def test_the_program_ends_in_time_while_calls_run_and_wait(face: str, how: str, tmp_path: Path) -> None:
-    with running(face, tmp_path, "--", *ASKER) as bridge:
-        assert bridge.call("ask_once")["result"]["resultType"] == "input_required"
-        bridge.begin(tool_call("slow", "slow", seconds=60))
-        time.sleep(0.2)
-        bridge.end(how)
-
-
-@pytest.mark.parametrize(
-    ("habit", "method"),
-    [
-        ("mute", "tools/call"),
-        ("mute-after-handshake", "tools/list"),
-        pytest.param("mute", "tools/list", marks=full),
-        pytest.param("mute", "server/discover", marks=full),
-        pytest.param("mute-after-handshake", "tools/call", marks=full),
-    ],
-)
-def test_what_still_runs_when_the_program_is_told_to_end_is_answered_over_http(
-    habit: str, method: str, tmp_path: Path
-) -> None:
-    with running("http", tmp_path, "--", *RUDE, habit) as bridge, ThreadPoolExecutor() as pool:
-        waiting = pool.submit(bridge.exchange, request(method, 1, {"name": "echo"} if method == "tools/call" else {}))
-        until(bridge.server_pids)
-        time.sleep(0.5)
-        bridge.end()
-        says(waiting.result(), "shutting down")
-
-
-@stdio_first
-def test_no_process_outlives_a_program_that_is_killed(face: str, tmp_path: Path) -> None:
-    with behind(face, tmp_path, "leaves-child") as bridge:
-        bridge.works()
-        bridge.look()
-        bridge.process.kill()
-        bridge.process.wait(5)
-        until(lambda: not any(map(alive, {*bridge.seen, *bridge.server_pids()})), 10)
 
 
 # -- targets that are not there ----------------------------------------------------------------------------------------
