@@ -33,6 +33,8 @@ _TELLING = {
 }
 
 _ABOUT_SESSION = re.compile(r"\bsession|not initialized", re.IGNORECASE)
+_STILL_THERE = re.compile(r"\bconflict\b|\bonly one\b|\balready (?:open|connected|exists|established)", re.IGNORECASE)
+"""What is said of a session whose stream the server believes to be open still, after a proxy has cut it."""
 _SESSION_CODES = frozenset({-32600, -32000, -32001, -32603})
 
 
@@ -67,9 +69,10 @@ def session_is_gone(status: int, body: bytes, *, had_session: bool) -> bool:
     error = error_in(body)
     if status == 404:
         return error is None or error["code"] in _SESSION_CODES
-    if error is None:
-        return bool(_ABOUT_SESSION.search(body[:2000].decode("utf-8", "replace")))
-    return error["code"] in _SESSION_CODES and bool(_ABOUT_SESSION.search(str(error.get("message"))))
+    said = body[:2000].decode("utf-8", "replace") if error is None else str(error.get("message"))
+    if not _ABOUT_SESSION.search(said) or _STILL_THERE.search(said):
+        return False
+    return error is None or error["code"] in _SESSION_CODES
 
 
 def post_is_for_no_session(status: int, body: bytes) -> bool:

@@ -23,6 +23,7 @@ from bridge.group import Group
 from bridge.keyring import KeyRing
 from bridge.serving import Bridge
 from bridge.settings import Limits, Server, Target
+from legacy.targets import AppTarget, MemoryTarget
 from modern.envelope import SUPPORTED_VERSIONS, Request
 from modern.errors import ProtocolError
 
@@ -209,13 +210,19 @@ def value(result: Result) -> Any:
 
 @asynccontextmanager
 async def bridged(
-    *command: str, env: dict[str, str] | None = None, url: str | None = None, **options: Any
+    *command: str,
+    env: dict[str, str] | None = None,
+    url: str | None = None,
+    inside: AppTarget | MemoryTarget | None = None,
+    **options: Any,
 ) -> AsyncIterator[Bridge]:
     """A bridge, by default in front of the asker; ``options`` are fields of `Server` or of `Limits`."""
     limits = {name: options.pop(name) for name in list(options) if name in Limits.model_fields}
     target = (
         Target(url=url)
         if url is not None
+        else Target(inside=inside)
+        if inside is not None
         else Target(command=command or (sys.executable, str(ASKER)), env={**os.environ, **(env or {})})
     )
     async with anyio.create_task_group() as tasks:

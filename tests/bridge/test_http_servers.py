@@ -94,7 +94,7 @@ async def test_with_sessions_questions_come_by_the_calls_stream_and_by_get(moody
         assert text(await client.answered("ask_by_get", says("Bo"))) == "Bo"
 
 
-async def test_a_call_whose_stream_is_closed_early_is_asked_and_answers_by_resumption(
+async def test_case_13_a_call_whose_stream_is_closed_early_is_asked_and_answers_by_resumption(
     moody: Moods,
 ) -> None:
     url = moody("resumable")
@@ -105,10 +105,9 @@ async def test_a_call_whose_stream_is_closed_early_is_asked_and_answers_by_resum
         assert text(await client.answered("ask", says("Bo"))) == "Bo"
 
 
-async def test_a_server_without_streams_cannot_ask_and_its_own_failure_passes_through(
+async def test_case_10_a_server_without_streams_cannot_ask_and_its_own_failure_passes_through(
     moody: Moods,
 ) -> None:
-    """Field case 10."""
     url = moody("sessions, JSON only")
     async with bridged(url=url) as bridge:
         result = await Client(bridge).call("ask_briefly", seconds=0.5)
@@ -117,8 +116,9 @@ async def test_a_server_without_streams_cannot_ask_and_its_own_failure_passes_th
 
 
 @pytest.mark.parametrize("cap", ["silence", "call_ttl"])
-async def test_an_answer_that_a_stateless_server_forgets_ends_in_an_error_that_says_why(cap: str, moody: Moods) -> None:
-    """Field case 11."""
+async def test_case_11_an_answer_that_a_stateless_server_forgets_ends_in_an_error_that_says_why(
+    cap: str, moody: Moods
+) -> None:
     url = moody("stateless")
     async with bridged(url=url, **{cap: 2}) as bridge:
         client = Client(bridge)
@@ -192,10 +192,9 @@ async def road(url: str) -> AsyncIterator[tuple[Road, str]]:
         tasks.cancel_scope.cancel()
 
 
-async def test_an_ask_sent_while_the_get_stream_was_cut_is_redelivered_and_answered_once(
+async def test_case_12_an_ask_sent_while_the_get_stream_was_cut_is_redelivered_and_answered_once(
     moody: Moods,
 ) -> None:
-    """Field case 12."""
     url = moody("resumable")
     async with road(url) as (way, through), bridged(url=through) as bridge:
         client = Client(bridge)
@@ -250,10 +249,9 @@ LOOK_ALIKES = [
 
 
 @pytest.mark.parametrize(("status", "code", "said"), LOOK_ALIKES)
-async def test_a_call_that_a_forgotten_session_refused_is_sent_once_more_in_a_new_one(
+async def test_case_08_a_call_that_a_forgotten_session_refused_is_sent_once_more_in_a_new_one(
     status: int, code: int | None, said: str
 ) -> None:
-    """Field case 8."""
     server = FieldServer()
 
     async def call(x: Exchange) -> None:
@@ -283,8 +281,7 @@ async def test_a_server_that_forgets_every_session_is_not_asked_for_ever() -> No
         assert len(server.calls) == 1 + only_group(bridge).most_resent  # as many as there may have been sessions
 
 
-async def test_a_call_whose_connection_broke_after_it_was_written_is_not_sent_again() -> None:
-    """Field case 8, second half."""
+async def test_case_08_a_call_whose_connection_broke_after_it_was_written_is_not_sent_again() -> None:
     server = FieldServer()
     async with serving(server), road(server.target.url) as (way, through), bridged(url=through) as bridge:
 
@@ -301,8 +298,7 @@ async def test_a_call_whose_connection_broke_after_it_was_written_is_not_sent_ag
         assert server.sessions == 1
 
 
-async def test_a_server_of_one_request_at_a_time_is_served_without_its_get_stream() -> None:
-    """Field case 9."""
+async def test_case_09_a_server_of_one_request_at_a_time_is_served_without_its_get_stream() -> None:
     server = FieldServer()
     server.slots = anyio.Semaphore(1)
 

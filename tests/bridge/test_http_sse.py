@@ -64,7 +64,7 @@ async def test_each_of_several_calls_is_asked_its_own_questions(caplog: pytest.L
             assert caplog.text.count(said_in_full) == 1
 
 
-async def test_a_call_ends_with_its_servers_stream_and_the_next_works_after_a_restart() -> None:
+async def test_case_12_a_call_ends_with_its_servers_stream_and_the_next_works_after_a_restart() -> None:
     port = free_port()
     async with bridged(url=f"http://127.0.0.1:{port}/sse") as bridge:
         client = Client(bridge)

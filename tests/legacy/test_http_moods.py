@@ -342,8 +342,7 @@ async def test_a_redirect_that_turns_in_a_circle_ends() -> None:
 
 
 @pytest.mark.parametrize("ids", [True, False])
-async def test_a_get_stream_that_is_reset_is_opened_again_where_it_ended(ids: bool) -> None:
-    """Field case 12."""
+async def test_case_12_a_get_stream_that_is_reset_is_opened_again_where_it_ended(ids: bool) -> None:
     server = HttpServer()
     reset = anyio.Event()
 
@@ -364,8 +363,10 @@ async def test_a_get_stream_that_is_reset_is_opened_again_where_it_ended(ids: bo
         assert [x.headers.get("last-event-id") for x in server.verbs("GET")] == [None, "e1" if ids else None]
 
 
-async def test_a_stream_whose_other_end_vanishes_is_noticed_by_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Field case 12: a proxy that drops an idle connection says nothing, and no packet comes any more."""
+async def test_case_12_a_stream_whose_other_end_vanishes_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A proxy that drops an idle connection says nothing, and no packet comes any more."""
     server = HttpServer()
     found: list[socket.socket] = []
     keep_alive = http_endpoint.keep_alive

@@ -76,7 +76,7 @@ def test_without_roots_the_folder_given_at_the_start_counts(without_roots: Trans
 
 
 @pytest.mark.anyio
-async def test_an_hour_after_the_start_the_first_call_sees_the_clients_roots(
+async def test_case_14_an_hour_after_the_start_the_first_call_sees_the_clients_roots(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given, root = folders

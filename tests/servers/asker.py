@@ -4,7 +4,8 @@ Run it as ``python tests/servers/asker.py``. Each call runs in a thread of its o
 
 Tools that do not ask
     ``echo(text)``, ``add(a, b)``, ``slow(seconds)``, ``big(n)`` (n characters), ``progress(n)``, ``log(n, level)``,
-    ``announce(method, params)`` (sends any notification), ``die_now(code)``, ``whoami`` (what initialize said),
+    ``announce(method, params)`` (sends any notification), ``die_now(code)``, ``environment(name)``,
+    ``fail(code, message, data)`` (with a JSON-RPC error), ``whoami`` (what initialize said),
     ``heard``, ``roots_seen``.
 Tools that ask; all take ``message`` so that a test can tell one question from another
     ``ask_once``, ``ask_again`` (the same, annotated idempotent), ``ask_twice`` (one after the other), ``ask_both``
@@ -29,12 +30,15 @@ Answers come back as JSON text: what the client's result was. ``heard`` returns,
 "reason"?}`` for cancellations, and ``{"ask", "method", "outcome"}`` for each ask that ended, where the outcome is
 ``accept | decline | cancel``, ``result``, ``error <code>``, ``withdrawn`` or ``call cancelled``.
 
-Habits of real old servers, by environment: ``ASKER_BANNER=1`` prints junk on stdout; ``ASKER_ROOTS_AT_START=1`` asks
-for roots when initialized and when they change (``roots_seen`` returns them), ``=once`` only when initialized;
-``ASKER_ASKS_AT_START=METHOD`` asks that when initialized; ``ASKER_LISTS_WAIT=1`` lists tools when it has roots;
-``ASKER_GHOST=1`` ignores cancellation
-and goes on to ask; ``ASKER_PROTOCOL`` is the revision to speak; ``ASKER_JOURNAL`` is a file to which every message
-that is received is appended, one ``{"pid", "message"}`` a line.
+Habits of real old servers, by environment: ``ASKER_BANNER=1`` prints junk on stdout; ``ASKER_RAW=1`` writes characters
+as they are, ``ASKER_PIECES=1`` so few bytes at once that they are cut; ``ASKER_ONLY_TOOLS=1`` has nothing else;
+``ASKER_ODD_NAMES=1`` has tools whose names are not plain ASCII, and such a resource; ``ASKER_RELATES=1`` names in
+``"related"`` the request that a message belongs to, for a carrier that knows where to put it (`tests.field.site`);
+``ASKER_ROOTS_AT_START=1`` asks for roots when initialized and when they change (``roots_seen`` returns them), ``=once``
+only when initialized; ``ASKER_ASKS_AT_START=METHOD`` asks that when initialized; ``ASKER_LISTS_WAIT=1`` lists tools
+when it has roots; ``ASKER_GHOST=1`` ignores cancellation and goes on to ask; ``ASKER_PROTOCOL`` is the revision to
+speak; ``ASKER_JOURNAL`` is a file to which every message that is received is appended, one ``{"pid", "message"}`` a
+line.
 """
 
 from __future__ import annotations
@@ -58,6 +62,20 @@ ROOTS_AT_START = os.environ.get("ASKER_ROOTS_AT_START")
 ASKS_AT_START = os.environ.get("ASKER_ASKS_AT_START")
 LISTS_WAIT = os.environ.get("ASKER_LISTS_WAIT") == "1"
 JOURNAL = os.environ.get("ASKER_JOURNAL")
+RAW = os.environ.get("ASKER_RAW") == "1"
+PIECES = os.environ.get("ASKER_PIECES") == "1"
+RELATES = os.environ.get("ASKER_RELATES") == "1"
+ONLY_TOOLS = os.environ.get("ASKER_ONLY_TOOLS") == "1"
+ODD_NAMES = os.environ.get("ASKER_ODD_NAMES") == "1"
+JUNK = """\
+*** asker: about to speak ***
+
+\N{ROCKET} launched: 100 %
+{"level": "info", "message": "a log line that is JSON"}
+{not json}
+[12:00:01] INFO ready
+[1, 2
+"""
 
 NAME_FORM: Json = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 OPTIONAL_FORMS: dict[str, Json] = {
@@ -122,10 +140,12 @@ class Wire:
         self.numbers = itertools.count(1)
 
     def send(self, message: Json) -> None:
-        line = json.dumps({"jsonrpc": "2.0", **message})
+        line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=not RAW)
+        data = ((JUNK if BANNER else "") + line + "\n").encode()
         with self.lock:
-            sys.stdout.write(("*** asker: about to speak ***\n" if BANNER else "") + line + "\n")
-            sys.stdout.flush()
+            for start in range(0, len(data), 1 if PIECES else len(data)):
+                sys.stdout.buffer.write(data[start : start + 1] if PIECES else data)
+                sys.stdout.buffer.flush()
 
     def note(self, **what: Any) -> None:
         with self.lock:
@@ -141,6 +161,7 @@ class Call:
         self.params: Json = request.get("params") or {}
         self.cancelled = threading.Event()
         self.own: set[str] = set()
+        self.relation: Json = {"related": self.id} if RELATES and self.id is not None else {}
 
     def cancel(self) -> None:
         if GHOST:
@@ -155,7 +176,7 @@ class Call:
             raise Cancelled
 
     def notify(self, method: str, params: Json) -> None:
-        self.wire.send({"method": method, "params": params})
+        self.wire.send({"method": method, "params": params, **self.relation})
 
     def start(self, method: str, params: Json, key: str | None = None) -> str:
         """Send an ask; its id."""
@@ -166,7 +187,7 @@ class Call:
         self.own.add(ask)
         if key:
             params = {**params, "_meta": {"mrtr-bridge/inputKey": key}}
-        self.wire.send({"id": ask, "method": method, "params": params})
+        self.wire.send({"id": ask, "method": method, "params": params, **self.relation})
         return ask
 
     def finish(self, ask: str, method: str, timeout: float | None = None) -> Json:
@@ -342,6 +363,10 @@ def tries(call: Call) -> int:
     )
 
 
+def fail(call: Call, a: Json) -> Any:
+    raise Failed(a["code"], a["message"], a.get("data"))
+
+
 def sign_in(call: Call, a: Json) -> Any:
     times = sum(entry.get("name") == "sign_in" for entry in call.wire.heard)
     if times > a.get("times", 1):
@@ -380,6 +405,8 @@ TOOLS: dict[str, tuple[Tool, Json, Json | None]] = {
     "whoami": (lambda call, a: call.wire.client, {}, READ_ONLY),
     "heard": (lambda call, a: list(call.wire.heard), {}, READ_ONLY),
     "roots_seen": (lambda call, a: call.wire.roots, {}, READ_ONLY),
+    "fail": (fail, {"code": INTEGER, "message": TEXT, "data": {}}, None),
+    "environment": (lambda call, a: os.environ.get(a["name"], "not set"), {"name": TEXT}, READ_ONLY),
     "die_now": (lambda call, a: os._exit(a.get("code", 0)), {"code": INTEGER}, None),
     "ask_once": (ask_once, {"message": TEXT, "key": TEXT}, None),
     "ask_again": (ask_once, {"message": TEXT, "key": TEXT}, IDEMPOTENT),
@@ -415,6 +442,10 @@ TOOLS: dict[str, tuple[Tool, Json, Json | None]] = {
     ),
     "impossible_form": (lambda call, a: call.elicit("Where do you live?", IMPOSSIBLE_FORM), {}, None),
 }
+
+
+if ODD_NAMES:
+    TOOLS |= dict.fromkeys(("größe", " spaced ", "=?base64?IQ==?=", "\N{ROCKET}"), TOOLS["echo"])
 
 
 def text_of(value: Any) -> str:
@@ -464,6 +495,8 @@ def read_resource(call: Call) -> Json:
     match uri:
         case "asker://plain":
             text = "plain text"
+        case "asker://straße/ä b" if ODD_NAMES:
+            text = "odd text"
         case "asker://question":
             text = text_of(call.elicit("Who reads this?"))
         case _:
@@ -477,7 +510,9 @@ def initialize(call: Call) -> Json:
         "protocolVersion": PROTOCOL,
         "serverInfo": {"name": "asker", "version": "1.0.0"},
         "instructions": "Ask and you shall be asked.",
-        "capabilities": {
+        "capabilities": {"tools": {}}
+        if ONLY_TOOLS
+        else {
             "tools": {"listChanged": True},
             "prompts": {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
@@ -504,6 +539,10 @@ METHODS: dict[str, Callable[[Call], Json]] = {
     "logging/setLevel": lambda call: {},
     "completion/complete": lambda call: {"completion": {"values": ["red", "green"], "total": 2, "hasMore": False}},
 }
+
+
+if ONLY_TOOLS:
+    METHODS = {method: METHODS[method] for method in ("initialize", "ping", "tools/list", "tools/call")}
 
 
 # --- the loop ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The cases from the field, by number: see `docs/field.md`."""
