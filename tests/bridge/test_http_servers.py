@@ -116,9 +116,7 @@ async def test_case_10_a_server_without_streams_cannot_ask_and_its_own_failure_p
 
 
 @pytest.mark.parametrize("cap", ["silence", "call_ttl"])
-async def test_case_11_an_answer_that_a_stateless_server_forgets_ends_in_an_error_that_says_why(
-    cap: str, moody: Moods
-) -> None:
+async def test_case_11_an_answer_that_a_stateless_server_forgets_ends_with_the_reason(cap: str, moody: Moods) -> None:
     url = moody("stateless")
     async with bridged(url=url, **{cap: 2}) as bridge:
         client = Client(bridge)

@@ -129,9 +129,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("url", ["transport", "shown", "hidden", "sse"], indirect=True)
-async def test_case_30_it_is_found_out_when_a_second_session_is_refused(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_case_30_a_refused_second_session_is_found_out(url: str, caplog: pytest.LogCaptureFixture) -> None:
     async with bridged(url=url) as bridge:
         first, second = Client(bridge, capabilities=FORMS), Client(bridge)
         asked = await first.call("name")

@@ -165,9 +165,7 @@ def gone(bridge: Bridge) -> bool:
 
 
 @combinations(TOLD.__getitem__)
-def test_case_15_no_process_outlives_a_program_that_is_told_to_end(
-    face: str, how: str, scene: str, tmp_path: Path
-) -> None:
+def test_case_15_no_process_outlives_a_program_told_to_end(face: str, how: str, scene: str, tmp_path: Path) -> None:
     with running(face, tmp_path, *server_of(SCENES[scene], tmp_path)) as bridge:
         play(bridge, SCENES[scene])
         bridge.end(how)

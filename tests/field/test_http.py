@@ -1,4 +1,4 @@
-"""Cases 8, 12, 30 and 32: what HTTP adds. 9 to 11 and 13, and more of these, are in `tests.bridge.test_http_servers`."""
+"""Cases 8, 12, 30 and 32: what HTTP adds. 9 to 11, 13 and more of these are in `tests.bridge.test_http_servers`."""
 
 from __future__ import annotations
 
