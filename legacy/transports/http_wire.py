@@ -33,6 +33,9 @@ _TELLING = {
 }
 
 _ABOUT_SESSION = re.compile(r"\bsession|not initialized", re.IGNORECASE)
+_NO_SUCH_SESSION = re.compile(
+    r"session\b.{0,60}\b(?:not found|unknown|expired|does not exist)|\b(?:unknown|no such) session", re.IGNORECASE
+)
 _STILL_THERE = re.compile(r"\bconflict\b|\bonly one\b|\balready (?:open|connected|exists|established)", re.IGNORECASE)
 """What is said of a session whose stream the server believes to be open still, after a proxy has cut it."""
 _SESSION_CODES = frozenset({-32600, -32000, -32001, -32603})
@@ -63,12 +66,17 @@ def adopted(message: dict[str, Any], request_id: int | None) -> dict[str, Any]:
 
 
 def session_is_gone(status: int, body: bytes, *, had_session: bool) -> bool:
-    """Whether this answer says that the server does not know our session (any more), and did not look further."""
-    if not had_session or status not in (400, 404):
+    """Whether this answer says that the server does not know our session (any more), and did not look further.
+
+    Servers of the Rust SDK say so with 401. If it was about credentials after all, the next ``initialize`` tells.
+    """
+    if not had_session or status not in (400, 401, 404):
         return False
     error = error_in(body)
     if status == 404:
         return error is None or error["code"] in _SESSION_CODES
+    if status == 401:
+        return _NO_SUCH_SESSION.search(body[:2000].decode("utf-8", "replace")) is not None
     said = body[:2000].decode("utf-8", "replace") if error is None else str(error.get("message"))
     if not _ABOUT_SESSION.search(said) or _STILL_THERE.search(said):
         return False

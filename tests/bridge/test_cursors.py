@@ -33,7 +33,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.anyio
-async def test_all_pages_can_be_had_and_no_cursor_shows_what_the_server_wrote() -> None:
+async def test_case_37_all_pages_can_be_had_and_no_cursor_shows_what_the_server_wrote() -> None:
     async with bridged(sys.executable, "-c", PAGED) as bridge:
         client, names, cursors = Client(bridge), [], []
         page = await client.send("tools/list")
@@ -110,7 +110,7 @@ async def test_the_same_cursor_is_the_same_text_and_of_any_length() -> None:
         ({"start": ["a", "x"], "x": ["a", "y"], "y": ["a", None]}, ["a", "a", "a"]),  # pages that look alike
     ],
 )
-async def test_a_list_ends_where_its_cursor_leads_to_the_same_page_again(
+async def test_case_38_a_list_ends_where_its_cursor_leads_to_the_same_page_again(
     pages: dict[str, list[str]], names: list[str]
 ) -> None:
     async with bridged(sys.executable, "-c", TURNING, json.dumps(pages)) as bridge:

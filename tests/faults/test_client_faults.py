@@ -370,7 +370,7 @@ def test_a_body_that_never_ends_is_given_up_after_a_minute(http: Bridge) -> None
     http.works()
 
 
-def test_a_hundred_clients_that_vanish_at_once_leave_nothing(http: Bridge, journal: Journal) -> None:
+def test_case_50_a_hundred_clients_that_vanish_at_once_leave_nothing(http: Bridge, journal: Journal) -> None:
     before = settled(http)
     body = json.dumps(plain(1, "slow", seconds=60)).encode()
     connections = [post_raw(http.port, body, headers(plain(1, "slow"))) for _ in range(100)]

@@ -56,7 +56,7 @@ def behind(face: str, folder: Path, habit: str, *options: str) -> Iterator[Bridg
 
 
 @faces
-def test_a_server_that_exits_at_once_fails_every_call_with_its_exit_code(face: str, tmp_path: Path) -> None:
+def test_case_41_a_server_that_exits_at_once_fails_every_call_with_its_exit_code(face: str, tmp_path: Path) -> None:
     with behind(face, tmp_path, "exits-at-once") as bridge:
         for _ in range(3):
             says(bridge.call("echo", text="x"), "'rude#", "exited with code 3")

@@ -1,4 +1,4 @@
-"""Cases 8, 12, 30 and 32: what HTTP adds. 9 to 11, 13 and more of these are in `tests.bridge.test_http_servers`."""
+"""Cases 8, 12, 30, 32 and 43: what HTTP adds. 9 to 11, 13 and more of these are in `tests.bridge.test_http_servers`."""
 
 from __future__ import annotations
 
@@ -44,11 +44,19 @@ async def test_case_08_what_may_have_been_carried_out_is_not_sent_again(transpor
         assert text(await client.call("echo", text="after")) == "after"
 
 
-REFUSALS = [(409, -32000, CONFLICT), (409, None, ""), (400, -32000, CONFLICT), (400, None, CONFLICT), (429, None, "")]
+RENDER = "Session registration failed: session already exists"
+REFUSALS = [
+    (409, -32000, CONFLICT),
+    (409, None, ""),
+    (400, -32000, CONFLICT),
+    (400, None, CONFLICT),
+    (429, None, ""),
+    (400, None, RENDER),
+]
 
 
 @pytest.mark.parametrize(("status", "code", "said"), REFUSALS)
-async def test_case_12_a_server_that_thinks_the_old_stream_is_open_is_asked_again_until_it_does_not(
+async def test_case_43_a_server_that_thinks_the_old_stream_is_open_is_asked_again_until_it_does_not(
     status: int, code: int | None, said: str
 ) -> None:
     server = HttpServer()
@@ -83,8 +91,10 @@ async def test_case_12_a_server_that_thinks_the_old_stream_is_open_is_asked_agai
         assert len([x for x in server.seen if x.method == "initialize"]) == 1
 
 
-@pytest.mark.parametrize("said", [CONFLICT, "Session already connected", "A stream is already open for this session"])
-def test_case_12_that_a_stream_is_still_open_does_not_mean_that_the_session_is_gone(said: str) -> None:
+@pytest.mark.parametrize(
+    "said", [CONFLICT, RENDER, "Session already connected", "A stream is already open for this session"]
+)
+def test_case_43_that_a_stream_is_still_open_does_not_mean_that_the_session_is_gone(said: str) -> None:
     assert not session_is_gone(400, said.encode(), had_session=True)
     assert session_is_gone(400, b"No valid session ID provided", had_session=True)
 

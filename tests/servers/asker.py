@@ -5,7 +5,7 @@ Run it as ``python tests/servers/asker.py``. Each call runs in a thread of its o
 Tools that do not ask
     ``echo(text)``, ``add(a, b)``, ``slow(seconds)``, ``big(n)`` (n characters), ``progress(n)``, ``log(n, level)``,
     ``announce(method, params)`` (sends any notification), ``die_now(code)``, ``environment(name)``,
-    ``fail(code, message, data)`` (with a JSON-RPC error), ``whoami`` (what initialize said),
+    ``fail(code, message, data)`` (with a JSON-RPC error), ``returns(result)``, ``whoami`` (what initialize said),
     ``heard``, ``roots_seen``.
 Tools that ask; all take ``message`` so that a test can tell one question from another
     ``ask_once``, ``ask_again`` (the same, annotated idempotent), ``ask_twice`` (one after the other), ``ask_both``
@@ -31,14 +31,14 @@ Answers come back as JSON text: what the client's result was. ``heard`` returns,
 ``accept | decline | cancel``, ``result``, ``error <code>``, ``withdrawn`` or ``call cancelled``.
 
 Habits of real old servers, by environment: ``ASKER_BANNER=1`` prints junk on stdout; ``ASKER_RAW=1`` writes characters
-as they are, ``ASKER_PIECES=1`` so few bytes at once that they are cut; ``ASKER_ONLY_TOOLS=1`` has nothing else;
-``ASKER_ODD_NAMES=1`` has tools whose names are not plain ASCII, and such a resource; ``ASKER_RELATES=1`` names in
-``"related"`` the request that a message belongs to, for a carrier that knows where to put it (`tests.field.site`);
-``ASKER_ROOTS_AT_START=1`` asks for roots when initialized and when they change (``roots_seen`` returns them), ``=once``
-only when initialized; ``ASKER_ASKS_AT_START=METHOD`` asks that when initialized; ``ASKER_LISTS_WAIT=1`` lists tools
-when it has roots; ``ASKER_GHOST=1`` ignores cancellation and goes on to ask; ``ASKER_PROTOCOL`` is the revision to
-speak; ``ASKER_JOURNAL`` is a file to which every message that is received is appended, one ``{"pid", "message"}`` a
-line.
+as they are, ``ASKER_PIECES=1`` so few bytes at once that they are cut; ``ASKER_LATIN=1`` writes another encoding than
+UTF-8; ``ASKER_ONLY_TOOLS=1`` has nothing else; ``ASKER_ODD_NAMES=1`` has tools whose names are not plain ASCII, and
+such a resource; ``ASKER_RELATES=1`` names in ``"related"`` the request that a message belongs to, for a carrier that
+knows where to put it (`tests.field.site`); ``ASKER_ROOTS_AT_START=1`` asks for roots when initialized and when they
+change (``roots_seen`` returns them), ``=once`` only when initialized; ``ASKER_ASKS_AT_START=METHOD`` asks that when
+initialized; ``ASKER_LISTS_WAIT=1`` lists tools when it has roots; ``ASKER_GHOST=1`` ignores cancellation and goes on to
+ask; ``ASKER_PROTOCOL`` is the revision to speak; ``ASKER_JOURNAL`` is a file to which every message that is received is
+appended, one ``{"pid", "message"}`` a line.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ RAW = os.environ.get("ASKER_RAW") == "1"
 PIECES = os.environ.get("ASKER_PIECES") == "1"
 RELATES = os.environ.get("ASKER_RELATES") == "1"
 ONLY_TOOLS = os.environ.get("ASKER_ONLY_TOOLS") == "1"
+LATIN = os.environ.get("ASKER_LATIN") == "1"
 ODD_NAMES = os.environ.get("ASKER_ODD_NAMES") == "1"
 JUNK = """\
 *** asker: about to speak ***
@@ -140,8 +141,8 @@ class Wire:
         self.numbers = itertools.count(1)
 
     def send(self, message: Json) -> None:
-        line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=not RAW)
-        data = ((JUNK if BANNER else "") + line + "\n").encode()
+        line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=not (RAW or LATIN))
+        data = ((JUNK if BANNER else "") + line + "\n").encode("latin-1" if LATIN else "utf-8")
         with self.lock:
             for start in range(0, len(data), 1 if PIECES else len(data)):
                 sys.stdout.buffer.write(data[start : start + 1] if PIECES else data)
@@ -363,6 +364,13 @@ def tries(call: Call) -> int:
     )
 
 
+class Whole:
+    """A tool's whole result."""
+
+    def __init__(self, result: Json) -> None:
+        self.result = result
+
+
 def fail(call: Call, a: Json) -> Any:
     raise Failed(a["code"], a["message"], a.get("data"))
 
@@ -406,6 +414,7 @@ TOOLS: dict[str, tuple[Tool, Json, Json | None]] = {
     "heard": (lambda call, a: list(call.wire.heard), {}, READ_ONLY),
     "roots_seen": (lambda call, a: call.wire.roots, {}, READ_ONLY),
     "fail": (fail, {"code": INTEGER, "message": TEXT, "data": {}}, None),
+    "returns": (lambda call, a: Whole(a["result"]), {"result": {"type": "object"}}, None),
     "environment": (lambda call, a: os.environ.get(a["name"], "not set"), {"name": TEXT}, READ_ONLY),
     "die_now": (lambda call, a: os._exit(a.get("code", 0)), {"code": INTEGER}, None),
     "ask_once": (ask_once, {"message": TEXT, "key": TEXT}, None),
@@ -460,6 +469,8 @@ def call_tool(call: Call) -> Json:
         value, is_error = entry[0](call, call.params.get("arguments") or {}), False
     except (Refused, TimeoutError, RuntimeError, KeyError, TypeError) as problem:
         value, is_error = f"{type(problem).__name__}: {problem}", True
+    if isinstance(value, Whole):
+        return value.result
     return {"content": [{"type": "text", "text": text_of(value)}], "isError": is_error}
 
 
@@ -495,6 +506,9 @@ def read_resource(call: Call) -> Json:
     match uri:
         case "asker://plain":
             text = "plain text"
+        case "asker://app":
+            entry = {"uri": uri, "mimeType": "text/html;profile=mcp-app", "text": "<p>", "_meta": {"ui": {"csp": []}}}
+            return {"contents": [{**entry, "x-more": 1}], "_meta": {"whole": True}, "x-more": [2]}
         case "asker://straße/ä b" if ODD_NAMES:
             text = "odd text"
         case "asker://question":
