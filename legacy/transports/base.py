@@ -40,7 +40,7 @@ Ping = Callable[[float], Awaitable[bool]]
 """Sends a ping; whether it was answered within that many seconds."""
 
 
-class Transport(AbstractAsyncContextManager["Transport", None], Protocol):
+class Transport(AbstractAsyncContextManager["Transport", bool | None], Protocol):
     """One connection to one server."""
 
     unlabelled: bool

@@ -8,13 +8,13 @@ be resumed, and when it ends the session is lost. Nothing is sent twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any
 
 import anyio
 import httpx
+from anyio import AsyncContextManagerMixin
 from anyio.abc import TaskGroup
 
 from legacy import probe
@@ -46,10 +46,10 @@ from legacy.transports.http_wire import (
 from legacy.wire import blame, decode, encode, messages
 
 
-class HttpSseTransport:
+class HttpSseTransport(AsyncContextManagerMixin):
     """One session: one stream, and the URL that it named.
 
-    Invariants: every task belongs to ``_tasks`` and ends in ``__aexit__``. Once the endpoint was ``_named``,
+    Invariants: every task belongs to ``_tasks`` and ends in its exit. Once the endpoint was ``_named``,
     ``_messages`` is of the stream's origin, and there is somebody who POSTs to it. The stream is there as long as it is
     ``_open``.
     """
@@ -76,7 +76,6 @@ class HttpSseTransport:
         self._open = False
         self._failure: CannotStart | None = None
         self._heard_at = 0.0
-        self._context = self._running()
 
     @property
     def url(self) -> str:
@@ -87,16 +86,8 @@ class HttpSseTransport:
         """Who receives."""
         self._receiver = receiver
 
-    async def __aenter__(self) -> HttpSseTransport:
-        return await self._context.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._context.__aexit__(kind, error, trace)
-
     @asynccontextmanager
-    async def _running(self) -> AsyncIterator[HttpSseTransport]:
+    async def __asynccontextmanager__(self) -> AsyncGenerator[HttpSseTransport]:
         async with new_client(self._target, self._limits) as client:
             self._stream = Endpoint(self._target, client)
             async with anyio.create_task_group() as self._tasks:

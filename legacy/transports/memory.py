@@ -8,12 +8,12 @@ Messages are copied, so that no side sees what the other changes later.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import TracebackType
 from typing import Any
 
 import anyio
+from anyio import AsyncContextManagerMixin
 
 from legacy.errors import CannotStart
 from legacy.targets import Limits, MemoryTarget
@@ -24,10 +24,10 @@ _MOST_UNREAD = 10_000
 """A server that leaves more messages than this unread has stalled."""
 
 
-class MemoryTransport:
+class MemoryTransport(AsyncContextManagerMixin):
     """One connection.
 
-    Invariant: both of its tasks end in ``__aexit__``, and the target's own context after them.
+    Invariant: both of its tasks end in its exit, and the target's own context after them.
     """
 
     unlabelled = True
@@ -43,22 +43,13 @@ class MemoryTransport:
         self._log = logging.getLogger(f"mrtr.server.{name}")
         self._receiver: Receiver
         self._queue, self._queued = anyio.create_memory_object_stream[bytes](float("inf"))
-        self._context = self._running()
 
     def attach(self, receiver: Receiver) -> None:
         """Who receives."""
         self._receiver = receiver
 
-    async def __aenter__(self) -> MemoryTransport:
-        return await self._context.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._context.__aexit__(kind, error, trace)
-
     @asynccontextmanager
-    async def _running(self) -> AsyncIterator[MemoryTransport]:
+    async def __asynccontextmanager__(self) -> AsyncGenerator[MemoryTransport]:
         async with AsyncExitStack() as connection:
             try:
                 read, write = await connection.enter_async_context(self._target.connect())

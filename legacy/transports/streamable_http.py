@@ -8,13 +8,13 @@ server refused it because it does not know the session; otherwise its outcome is
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from types import TracebackType
 from typing import Any
 
 import anyio
 import httpx
+from anyio import AsyncContextManagerMixin
 from anyio.abc import TaskGroup
 
 from legacy import probe
@@ -39,10 +39,10 @@ from legacy.transports.http_wire import (
 from legacy.wire import blame, decode, encode, messages
 
 
-class StreamableHttpTransport:
+class StreamableHttpTransport(AsyncContextManagerMixin):
     """One session with one URL.
 
-    Invariant: every task belongs to ``_tasks`` and ends in ``__aexit__``.
+    Invariant: every task belongs to ``_tasks`` and ends in its exit.
     """
 
     repeats = True
@@ -67,7 +67,6 @@ class StreamableHttpTransport:
         self._get: anyio.CancelScope | None = None
         self._get_over = anyio.Event()
         self._get_settled = anyio.Event()
-        self._context = self._running()
 
     @property
     def url(self) -> str:
@@ -84,16 +83,8 @@ class StreamableHttpTransport:
         """Who receives."""
         self._receiver = receiver
 
-    async def __aenter__(self) -> StreamableHttpTransport:
-        return await self._context.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._context.__aexit__(kind, error, trace)
-
     @asynccontextmanager
-    async def _running(self) -> AsyncIterator[StreamableHttpTransport]:
+    async def __asynccontextmanager__(self) -> AsyncGenerator[StreamableHttpTransport]:
         async with new_client(self._target, self._limits) as client:
             self._endpoint = Endpoint(self._target, client)
             try:

@@ -18,13 +18,8 @@ says nothing; ``traced`` returns the ``_meta`` that came with the request; ``lev
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import socket
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -33,7 +28,7 @@ import anyio
 from mcp import McpError, types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.stdio import stdio_server
+from on_transport import main
 from pydantic import AnyUrl
 
 Json = dict[str, Any]
@@ -159,63 +154,5 @@ async def call_tool(name: str, given: Json) -> list[types.ContentBlock]:
     return [types.TextContent(type="text", text=json.dumps(said))]
 
 
-async def run_stdio() -> None:
-    async with stdio_server() as (reader, writer):
-        await server.run(reader, writer, server.create_initialization_options())
-
-
-async def run_http(port: int) -> None:
-    import uvicorn
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-    from starlette.applications import Starlette
-    from starlette.routing import Mount
-
-    manager = StreamableHTTPSessionManager(app=server)
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with manager.run():
-            yield
-
-    listener = socket.create_server(("127.0.0.1", port))
-    app = Starlette(routes=[Mount("/mcp", app=manager.handle_request)], lifespan=lifespan)
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
-    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listener])
-
-
-async def run_sse(port: int) -> None:
-    import uvicorn
-    from mcp.server.sse import SseServerTransport
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Mount, Route
-
-    transport = SseServerTransport("/messages/")
-
-    async def connect(request: Request) -> Response:
-        async with transport.connect_sse(request.scope, request.receive, request._send) as (reader, writer):
-            await server.run(reader, writer, server.create_initialization_options())
-        return Response()
-
-    listener = socket.create_server(("127.0.0.1", port))
-    app = Starlette(routes=[Route("/sse", connect), Mount("/messages/", app=transport.handle_post_message)])
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}/sse", file=sys.stderr, flush=True)
-    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listener])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="A legacy server that has much to say on its own.")
-    parser.add_argument("--http", type=int, metavar="PORT", help="serve Streamable HTTP there instead of stdio")
-    parser.add_argument("--sse", type=int, metavar="PORT", help="serve HTTP+SSE there instead")
-    given = parser.parse_args()
-    if given.http is not None:
-        anyio.run(run_http, given.http)
-    elif given.sse is not None:
-        anyio.run(run_sse, given.sse)
-    else:
-        anyio.run(run_stdio)
-
-
 if __name__ == "__main__":
-    main()
+    main(server, "A legacy server that has much to say on its own.")

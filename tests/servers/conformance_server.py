@@ -14,13 +14,9 @@ old client ignores. The low-level server is used throughout, since it passes too
 
 from __future__ import annotations
 
-import argparse
 import base64
 import json
-import socket
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
@@ -30,9 +26,9 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
-from mcp.server.stdio import stdio_server
 from mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
 from mcp.shared.message import ServerMessageMetadata
+from on_transport import main
 from pydantic import AnyUrl
 
 Json = dict[str, Any]
@@ -594,66 +590,5 @@ async def set_logging_level(level: types.LoggingLevel) -> None:
     """Accepted; this server logs at info only."""
 
 
-# --- running ----------------------------------------------------------------------------------------------------------
-
-
-async def run_stdio() -> None:
-    async with stdio_server() as (reader, writer):
-        await server.run(reader, writer, server.create_initialization_options())
-
-
-async def run_http(port: int) -> None:
-    import uvicorn
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-    from starlette.applications import Starlette
-    from starlette.routing import Mount
-
-    manager = StreamableHTTPSessionManager(app=server)
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with manager.run():
-            yield
-
-    listener = socket.create_server(("127.0.0.1", port))
-    app = Starlette(routes=[Mount("/mcp", app=manager.handle_request)], lifespan=lifespan)
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
-    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listener])
-
-
-async def run_sse(port: int) -> None:
-    import uvicorn
-    from mcp.server.sse import SseServerTransport
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Mount, Route
-
-    transport = SseServerTransport("/messages/")
-
-    async def connect(request: Request) -> Response:
-        async with transport.connect_sse(request.scope, request.receive, request._send) as (reader, writer):
-            await server.run(reader, writer, server.create_initialization_options())
-        return Response()
-
-    listener = socket.create_server(("127.0.0.1", port))
-    app = Starlette(routes=[Route("/sse", connect), Mount("/messages/", app=transport.handle_post_message)])
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}/sse", file=sys.stderr, flush=True)
-    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listener])
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="A legacy server with the fixtures of the MCP conformance suite.")
-    parser.add_argument("--http", type=int, metavar="PORT", help="serve Streamable HTTP there instead of stdio")
-    parser.add_argument("--sse", type=int, metavar="PORT", help="serve HTTP+SSE there instead")
-    given = parser.parse_args()
-    if given.http is not None:
-        anyio.run(run_http, given.http)
-    elif given.sse is not None:
-        anyio.run(run_sse, given.sse)
-    else:
-        anyio.run(run_stdio)
-
-
 if __name__ == "__main__":
-    main()
+    main(server, "A legacy server with the fixtures of the MCP conformance suite.")
