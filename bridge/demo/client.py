@@ -28,7 +28,7 @@ from mcp.shared.exceptions import MCPError
 import bridge
 from bridge.demo.answers import Answers, Declined, Keyboard, Person, Script
 from bridge.demo.log import Log
-from bridge.demo.show import Screen, form_of
+from bridge.demo.show import NobodyReads, Screen, form_of
 
 TOOL: Final = "prepare_release"
 ARGUMENTS: Final = {"dry_run": False}
@@ -62,6 +62,8 @@ def play(interactive: bool) -> int:
                 screen.closing("Interrupted.")
                 return 130
             except Exception as error:
+                if isinstance(_innermost(error), NobodyReads):
+                    return 1
                 for level, message in log.others():
                     screen.logs(level, message)
                 print(f"mrtr-bridge demo: {_sentence(error)}", file=sys.stderr)
@@ -230,11 +232,15 @@ def _roots(answers: Answers) -> Any:
     return callback
 
 
-def _sentence(error: BaseException) -> str:
-    """What broke, in one sentence."""
+def _innermost(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    match error:
+    return error
+
+
+def _sentence(error: BaseException) -> str:
+    """What broke, in one sentence."""
+    match error := _innermost(error):
         case MCPError():
             return f"The bridge answered with an error: {error.error.message}"
         case TimeoutError():

@@ -5,6 +5,8 @@ Everything that came over a wire is printed as text, never as markup, with contr
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -18,11 +20,25 @@ _BEFORE: Final = 2 + 1 + _LABEL + 1
 _WIDEST: Final = 100
 
 
+class NobodyReads(Exception):
+    """What the screen was piped to has ended."""
+
+
+class _Stdout(Console):
+    """stdout. Rich ends the program where nobody reads on; here that is an exception like others, since a client and
+    a bridge have to be ended first."""
+
+    def on_broken_pipe(self) -> None:
+        # What is left in its buffer is not tried again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise NobodyReads
+
+
 class Screen:
     """The terminal or pipe on stdout."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(highlight=False, markup=False, emoji=False)
+        self._console = console or _Stdout(highlight=False, markup=False, emoji=False)
         self._plain = self._console.options.ascii_only
 
     def title(self, text: str) -> None:

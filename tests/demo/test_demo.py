@@ -84,6 +84,20 @@ def test_a_pipe_that_takes_ascii_only_gets_that() -> None:
     assert "-> tools/call" in done.stdout
 
 
+@pytest.mark.parametrize("lines", [0, 1, 12])
+def test_a_reader_that_has_read_enough_ends_it_quietly(lines: int) -> None:
+    with subprocess.Popen(
+        COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=ROOT, env=environment()
+    ) as demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        for _ in range(lines):
+            demo.stdout.readline()
+        demo.stdout.close()
+        assert demo.stderr.read() == b""
+        assert demo.wait(SECONDS) == 1
+
+
 def test_a_narrow_terminal_is_kept_to() -> None:
     done = play(COLUMNS="50")
     assert max(map(len, done.stdout.splitlines())) <= 50
