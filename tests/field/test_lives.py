@@ -21,7 +21,7 @@ from tests.bridge.harness import (
     until,
     value,
 )
-from tests.field.site import Web, everywhere, site
+from tests.field.site import TRANSPORTS, Web, everywhere, site
 
 pytestmark = pytest.mark.anyio
 
@@ -106,18 +106,12 @@ async def test_case_16_a_server_that_keeps_dying_is_not_started_in_a_tight_loop(
         assert len(journal.pids()) <= 6
 
 
-PROGRESS = [pytest.param(6, 0.3, id="2 s"), pytest.param(5, 48, id="4 min", marks=pytest.mark.full)]
+QUICK = {"silence_before_sse": 0.1, "keep_alive": 0.1}
 
 
-@everywhere
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(("steps", "pause"), PROGRESS)
-async def test_case_20_progress_flows_as_it_happens_and_the_result_arrives(
-    transport: str, steps: int, pause: float
-) -> None:
+async def with_progress(transport: str, steps: int, pause: float, **settings: Any) -> None:
     async with site(transport) as bridge:
-        quick = {"silence_before_sse": 0.1, "keep_alive": 0.1} if pause < 1 else {}
-        post = Web(bridge, **quick).call("progress", token="mine", n=steps, pause=pause)
+        post = Web(bridge, **settings).call("progress", token="mine", n=steps, pause=pause)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post.run)
             for step in range(1, steps + 1):
@@ -125,32 +119,44 @@ async def test_case_20_progress_flows_as_it_happens_and_the_result_arrives(
                 assert not post.answer.whole, "as it happens, not at the end"
         *told, result = post.answer.events
         assert [one["params"] for one in told] == [
-            {"progressToken": "mine", "progress": n, "total": steps, "message": f"step {n}"}
-            for n in range(1, steps + 1)
+            {"progressToken": "mine", "progress": number, "total": steps, "message": f"step {number}"}
+            for number in range(1, steps + 1)
         ]
         assert result["result"]["content"][0]["text"] == f"{steps} steps"
         assert post.answer.body.count(b":\r\n\r\n") >= steps - 1, "comments keep it alive in between"
 
 
-SILENT = [pytest.param(1.2, id="1 s"), pytest.param(240, id="4 min", marks=pytest.mark.full)]
-
-
-@everywhere
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("seconds", SILENT)
-async def test_case_34_a_silent_tool_is_kept_alive_by_comments(transport: str, seconds: float) -> None:
+async def in_silence(transport: str, seconds: float, **settings: Any) -> None:
     async with site(transport) as bridge:
-        quick = {"silence_before_sse": 0.1, "keep_alive": 0.1} if seconds < 10 else {}
-        post = Web(bridge, **quick).call("slow", seconds=seconds)
+        post = Web(bridge, **settings).call("slow", seconds=seconds)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(post.run)
-            with anyio.fail_after(6):  # what a proxy counts is the time without a byte
-                await until(lambda: b":\r\n\r\n" in post.answer.body)
+            await until(lambda: b":\r\n\r\n" in post.answer.body, 6)  # a proxy counts the time without a byte
         assert post.answer.headers["content-type"] == "text/event-stream"
         assert post.answer.headers["x-accel-buffering"] == "no"
         assert post.answer.body.count(b":\r\n\r\n") >= 5
         [result] = post.answer.events
         assert result["result"]["content"][0]["text"] == f"slept {seconds}"
+
+
+@everywhere
+async def test_case_20_progress_flows_as_it_happens_and_the_result_arrives(transport: str) -> None:
+    await with_progress(transport, 6, 0.3, **QUICK)
+
+
+@everywhere
+async def test_case_34_a_silent_tool_is_kept_alive_by_comments(transport: str) -> None:
+    await in_silence(transport, 1.2, **QUICK)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+async def test_case_34_four_minutes_of_silence_and_case_20_of_progress_as_usual() -> None:
+    """With the usual settings, on all transports at once."""
+    async with anyio.create_task_group() as tasks:
+        for transport in TRANSPORTS:
+            tasks.start_soon(in_silence, transport, 240)
+            tasks.start_soon(with_progress, transport, 5, 48)
 
 
 @everywhere
