@@ -24,7 +24,8 @@ _STREAM_HEADERS: Final = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
-_COMMENT: Final = b":\r\n\r\n"
+_KEPT_ALIVE: Final = {"type": "http.response.body", "body": b":\r\n\r\n", "more_body": True}
+"""A comment."""
 _LARGEST_WRITE: Final = 256 * 1024
 
 
@@ -202,6 +203,8 @@ class Exchange:
         try:
             start = {"type": "http.response.start", "status": 200, "headers": [*_STREAM_HEADERS, *self._cors]}
             await self._send(start)
+            if not self._queue and self._final is None:  # some servers and proxies send no headers before a body
+                await self._send(_KEPT_ALIVE)
             while True:
                 if self._queue:
                     await self._send({"type": "http.response.body", "body": self._next_events(), "more_body": True})
@@ -230,7 +233,7 @@ class Exchange:
             async with asyncio.timeout(self._times.keep_alive):
                 await self._wake.wait()
         except TimeoutError:
-            await self._send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
+            await self._send(_KEPT_ALIVE)
 
     async def _join(self) -> None:
         """End the helpers and wait for them; a fault in one of them is ours to show, not to lose."""

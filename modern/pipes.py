@@ -11,6 +11,7 @@ import asyncio
 import os
 import queue
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -79,6 +80,7 @@ def kept_clean(stdout: int) -> Iterator[int]:
     if stdout != 1:
         yield stdout
         return
+    _flush()
     real = os.dup(1)
     try:
         try:
@@ -90,9 +92,15 @@ def kept_clean(stdout: int) -> Iterator[int]:
         try:
             yield real
         finally:
+            _flush()  # what was printed meanwhile, and still is in Python's buffer, is none of the client's
             os.dup2(real, 1)
     finally:
         os.close(real)
+
+
+def _flush() -> None:
+    with suppress(OSError, ValueError, AttributeError):  # closed, or there is none
+        sys.stdout.flush()
 
 
 def _can_be_polled(fd: int) -> bool:

@@ -386,14 +386,16 @@ run(serve_stdio(Acting(serve)))
 """
 
 
+@pytest.mark.parametrize("buffered", [True, False])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_what_is_printed_never_reaches_stdout_on_either_event_loop(loop: str) -> None:
+def test_what_is_printed_never_reaches_stdout_on_either_event_loop(loop: str, buffered: bool) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     root = str(Path(__file__).parents[2])
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", PROGRAM, loop, root]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    env = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(message(meta=META)).encode() + b"\n")
@@ -401,5 +403,5 @@ def test_what_is_printed_never_reaches_stdout_on_either_event_loop(loop: str) ->
         assert json.loads(process.stdout.readline())["result"] == DONE
         out, err = process.communicate(timeout=5)
         assert out == b""
-        assert b"stray" in err
+        assert err.count(b"stray") == 2
         assert process.returncode == 0
