@@ -205,12 +205,12 @@ async def test_answers_that_end_a_call_in_another_way_are_not_logged(log: Everyt
 async def test_an_answer_that_reaches_no_server_is_not_logged(log: Everything) -> None:
     async with bridged() as bridge:
         client = Client(bridge)
-        asked = await client.call("die", message=MARK, seconds=0.05)
+        asked = await client.call("die", message=MARK, seconds=0.5)
         [group] = bridge.pool.groups.values()
         await until(lambda: not group.channels)
         answers = {"elicit-1": ANSWERS["elicitation/create"]}
         for _ in range(2):
-            await refused(client.retry("die", asked["requestState"], answers, message=MARK, seconds=0.05))
+            await refused(client.retry("die", asked["requestState"], answers, message=MARK, seconds=0.5))
         with pytest.raises(ProtocolError):
             await client.call("die_now", code=3, note=MARK)
     assert log.leaks() == []
