@@ -11,7 +11,7 @@ import logging
 import math
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -22,7 +22,7 @@ from bridge.front import Front
 from bridge.keyring import KeyRing
 from bridge.serving import Bridge
 from bridge.settings import Server
-from bridge.settings_http import HttpOptions
+from bridge.settings_http import PATH, HttpOptions
 
 log = logging.getLogger("mrtr.app")
 
@@ -52,11 +52,36 @@ def run_stdio(server: Server, ring: KeyRing) -> int:
 
 
 def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
-    """Serve clients over HTTP until told to stop; the exit code.
+    """Serve clients of one server over HTTP until told to stop; the exit code.
 
     Raises:
         CannotListen: see `bridge.settings_http.bind`.
     """
+    return _run_http({PATH: server}, ring, options, lambda port: options.url(port))
+
+
+def run_fleet(servers: Mapping[str, Server], ring: KeyRing, options: HttpOptions) -> int:
+    """Serve clients of several servers, each at ``/servers/NAME/mcp``; of one alone, at ``/mcp`` too.
+
+    Raises:
+        CannotListen: see `bridge.settings_http.bind`.
+    """
+
+    def where(port: int) -> str:
+        base = options.url(port).removesuffix(PATH)
+        return "".join(f"\n  {base}{fleet_path(name)}" for name in servers)
+
+    paths = {fleet_path(name): server for name, server in servers.items()}
+    return _run_http(paths, ring, options, where)
+
+
+def fleet_path(name: str) -> str:
+    """Where a server of a fleet is."""
+    return f"/servers/{name}{PATH}"
+
+
+def _run_http(servers: Mapping[str, Server], ring: KeyRing, options: HttpOptions, ready: Callable[[int], str]) -> int:
+    """``servers`` by their path; ``ready``: what is said of where they are, from the port."""
     import uvicorn
 
     from bridge.settings_http import bind
@@ -73,20 +98,26 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
         def capture_signals(self) -> Iterator[None]:
             yield
 
+    def face(bridge: Front) -> HttpFace:
+        return HttpFace(
+            bridge,
+            HttpSettings(
+                max_body=options.max_body,
+                allowed_hosts=options.allowed_hosts,
+                allowed_origins=options.allowed_origins,
+                identify=options.identify,
+                trouble=bridge.trouble,
+                judged=bridge.judged,
+            ),
+        )
+
     async def main() -> int:
-        async with bridge_running(server, ring) as bridge, anyio.create_task_group() as tasks:
-            face = HttpFace(
-                bridge,
-                HttpSettings(
-                    max_body=options.max_body,
-                    allowed_hosts=options.allowed_hosts,
-                    allowed_origins=options.allowed_origins,
-                    identify=options.identify,
-                    trouble=bridge.trouble,
-                    judged=bridge.judged,
-                ),
-            )
-            endpoint = Endpoint(face)
+        async with bridges_running(servers, ring) as bridges, anyio.create_task_group() as tasks:
+            faces = {path: face(bridge) for path, bridge in bridges.items()}
+            if len(faces) == 1:
+                faces |= {PATH: next(iter(faces.values()))}
+            path, first = next(iter(faces.items()))
+            endpoint = Endpoint(first, path, faces)
             config = uvicorn.Config(
                 endpoint,
                 lifespan="off",
@@ -101,12 +132,13 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
 
             def stop() -> None:
                 endpoint.ending = True
-                bridge.stop_listening()
                 web.should_exit = True
-                tasks.start_soon(_close_after, GRACE, bridge)
+                for bridge in bridges.values():
+                    bridge.stop_listening()
+                    tasks.start_soon(_close_after, GRACE, bridge)
 
             tasks.start_soon(_on_signal, stop)
-            print(f"mrtr-bridge is ready: {options.url(port)}", file=sys.stderr, flush=True)
+            print(f"mrtr-bridge is ready: {ready(port)}", file=sys.stderr, flush=True)
             await web.serve(sockets=[listener])
             tasks.cancel_scope.cancel()
         return 0
@@ -117,14 +149,24 @@ def run_http(server: Server, ring: KeyRing, options: HttpOptions) -> int:
 @asynccontextmanager
 async def bridge_running(server: Server, ring: KeyRing) -> AsyncIterator[Front]:
     """A bridge, what is before it, and the tasks they own; on leaving, everything they started has ended."""
+    async with bridges_running({PATH: server}, ring) as bridges:
+        yield bridges[PATH]
+
+
+@asynccontextmanager
+async def bridges_running(servers: Mapping[str, Server], ring: KeyRing) -> AsyncIterator[dict[str, Front]]:
+    """The same for several, which end together."""
     async with anyio.create_task_group() as tasks:
-        bridge = Front(Bridge(server, ring, tasks))
-        tasks.start_soon(bridge.sweep)
+        bridges = {key: Front(Bridge(server, ring, tasks)) for key, server in servers.items()}
+        for bridge in bridges.values():
+            tasks.start_soon(bridge.sweep)
         try:
-            yield bridge
+            yield bridges
         finally:
             with anyio.move_on_after(CLOSE_WITHIN, shield=True):
-                await bridge.close()
+                async with anyio.create_task_group() as closing:
+                    for bridge in bridges.values():
+                        closing.start_soon(bridge.close)
             tasks.cancel_scope.cancel()
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 import typer
 
+from bridge import cli_config
 from bridge import cli_options as options
 from bridge import cli_values as words
 from bridge.cli_values import WrongUse
@@ -33,6 +35,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+app.add_typer(cli_config.app, name="config")
 
 _COMMAND_WORDS: Final[Any] = {"allow_interspersed_args": False}
 """The first word that is no option begins the command; every option after it is the command's."""
@@ -104,7 +108,9 @@ def stdio(
 
 @app.command(context_settings=_COMMAND_WORDS, options_metavar="[OPTIONS] --")
 def serve(
+    context: typer.Context,
     command: options.Command = None,
+    config: options.Config = None,
     host: options.Host = "127.0.0.1",
     port: options.Port = 8000,
     auth_token_file: options.AuthTokenFile = None,
@@ -143,6 +149,8 @@ def serve(
     log_format: options.Format = "text",
 ) -> int:
     """Speak 2026-07-28 over HTTP at /mcp. When ready, the full URL is printed to stderr."""
+    if config is not None:
+        return _serve_fleet(config, context)
     target = _target(
         command,
         url,
@@ -193,6 +201,57 @@ def serve(
         strict_tasks=strict_tasks,
     )
     return run_http(server, ring or _random_ring(say=True), http)
+
+
+_OF_A_FLEET: Final = {
+    "host": "host",
+    "port": "port",
+    "max_body": "max_body",
+    "allowed_host": "allowed_hosts",
+    "allowed_origin": "allowed_origins",
+    "auth_token_file": "auth_token_file",
+    "principal_header": "principal_header",
+}
+"""Options that go before what the file says under ``[http]``, and their keys there."""
+
+
+def _serve_fleet(file: str, context: typer.Context) -> int:
+    from bridge.cli_config import faults_of
+    from bridge.config import ConfigError, load
+    from bridge.principals import everybody_is_anonymous, identify_by
+    from bridge.settings_http import HttpOptions, is_loopback
+
+    given = {
+        name for name in context.params if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    }
+    for name in sorted(given - set(_OF_A_FLEET) - {"config", "key_file", "log_level", "log_format"}):
+        if name == "command":
+            raise WrongUse("Give either a command or --config, not both.")
+        raise WrongUse(f"--{name.replace('_', '-')} is about one server: with --config, write it into the file.")
+    try:
+        fleet = load(Path(file), os.environ)
+    except ConfigError as error:
+        print(faults_of(file, error), file=sys.stderr)
+        return 2
+    http = fleet.http.model_dump() | {_OF_A_FLEET[name]: context.params[name] for name in given & set(_OF_A_FLEET)}
+    if "max_body" in given:
+        http["max_body"] = words.size("--max-body", http["max_body"])
+    identify = identify_by(token_file=http.pop("auth_token_file"), header=http.pop("principal_header"))
+    shared = all(server.shared_session for server in fleet.servers.values())
+    if identify is None and not shared and not is_loopback(http["host"]):
+        raise WrongUse(
+            f"Others can reach {http['host'] or 'every address'}, and nothing would tell them apart: give "
+            "--auth-token-file or --principal-header, here or under [http]."
+        )
+    http["allowed_hosts"] = tuple(map(words.host, http["allowed_hosts"]))
+    http["allowed_origins"] = tuple(map(words.origin, http["allowed_origins"]))
+    key_file = context.params["key_file"] or fleet.key_file
+    ring = _ring(key_file)
+    _log(context.params["log_level"], context.params["log_format"])
+    from bridge.app import run_fleet
+
+    made = HttpOptions(**http, identify=identify or everybody_is_anonymous)
+    return run_fleet(fleet.servers, ring or _random_ring(say=True), made)
 
 
 @app.command()

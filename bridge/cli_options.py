@@ -186,6 +186,13 @@ Format = Annotated[
     Literal["text", "json"], typer.Option("--log-format", help="Lines to read, or JSON.", rich_help_panel=_LOG)
 ]
 
+Config = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Serve all servers of a configuration file, each at /servers/NAME/mcp, instead of one command or URL.",
+    ),
+]
 Host = Annotated[str, typer.Option(help="Listen on this address.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Listen on this port; 0: any free one.")]
 AuthTokenFile = Annotated[

@@ -1,4 +1,4 @@
-"""A fleet in one file: text in TOML, or ``mcpServers`` JSON, to settings, and one sentence for each mistake. Pure.
+"""A fleet in one file: TOML, or ``mcpServers`` JSON, to settings, and one sentence for each mistake.
 
 What is in the file is checked whole before anything of it is used, and every mistake is told at once, with its file,
 line, key and what is allowed there. Values are never repeated in a message: they may be secret.
@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from bridge import cli_values as words
 from bridge.config_places import in_json, in_toml, line_of, plain_json
@@ -154,8 +163,8 @@ class HttpEntry(_Table):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[Annotated[str, AfterValidator(words.host)], ...] = ()
+    allowed_origins: tuple[Annotated[str, AfterValidator(words.origin)], ...] = ()
     max_body: Size = 4 * 1024 * 1024
     auth_token_file: str | None = None
     principal_header: str | None = None
@@ -184,6 +193,24 @@ def schema() -> dict[str, Any]:
     """The JSON Schema of a file, for editors."""
     made = Config.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "mrtr-bridge configuration"}
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Fleet:
+    """The fleet that a file says; one that ends in ``.json`` is a client's.
+
+    Raises:
+        ConfigError: every mistake in it, or why it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(
+            [Fault("", None, f"the file cannot be read: {error.strerror or 'no reason given'}.")]
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigError([Fault("", None, "the file is not text in UTF-8.")]) from None
+    kind: Literal["toml", "json"] = "json" if path.suffix == ".json" else "toml"
+    return read(text, kind=kind, folder=path.absolute().parent, environ=environ)
 
 
 def read(text: str, *, kind: Literal["toml", "json"], folder: Path, environ: Mapping[str, str]) -> Fleet:
@@ -303,7 +330,7 @@ class _Reading:
         try:
             return make()
         except words.WrongUse as error:
-            self._fail(key, re.sub(r"--([a-z-]+)", lambda option: option[1].replace("-", "_"), str(error)))
+            self._fail(key, _as_keys(str(error)))
             return None
 
     def _value(self, key: tuple[str, ...], value: Value) -> str:
@@ -400,6 +427,11 @@ def _shown(part: str) -> str:
     return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else json.dumps(part, ensure_ascii=False)
 
 
+def _as_keys(message: str) -> str:
+    """What is said of options, of the keys that stand for them."""
+    return re.sub(r"--([a-z-]+)", lambda option: option[1].replace("-", "_"), message)
+
+
 def _told(error: Any) -> tuple[tuple[str, ...], str]:
     """The path of a mistake that pydantic found, and our sentence for it."""
     path = tuple(str(part) for part in error["loc"] if part not in ("str", "FromFile"))
@@ -413,7 +445,7 @@ def _told(error: Any) -> tuple[tuple[str, ...], str]:
         case _ if path[-1:] == ("command",):
             return path, 'this is a list of words, such as ["npx", "-y", "some-server"].'
         case "value_error":
-            said = str(error["ctx"]["error"]).rstrip(".")
+            said = _as_keys(str(error["ctx"]["error"]).rstrip("."))
             return path, f"{said}."
         case _:
             said = error["msg"].removeprefix("Input ").rstrip(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -10,9 +11,10 @@ from typing import Any, Literal
 import jsonschema
 import pytest
 
-from bridge.config import ConfigError, Fleet, read, schema
+from bridge.config import ConfigError, Fleet, ServerEntry, read, schema
 from bridge.config_places import in_json, in_toml, line_of, plain_json
 
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 SECRET = "hunter2-hunter2"
 
@@ -84,6 +86,16 @@ def test_a_whole_file_becomes_settings(tmp_path: Path) -> None:
     assert (fleet.http.host, fleet.http.port, fleet.http.max_body) == ("::1", 0, 8 * 1024 * 1024)
     assert fleet.http.auth_token_file == str(tmp_path / "tokens")
     assert fleet.key_file == str(tmp_path / "keys")
+
+
+def test_the_example_of_the_documentation_is_a_file(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n")[2].partition("```")[0].replace('"npx"', json.dumps(PYTHON))
+    (tmp_path / "api-key.txt").write_text("k")
+    fleet = toml(example, {"REGION": "eu", "DOCS_TOKEN": SECRET}, tmp_path)
+    assert list(fleet.servers) == ["files", "docs"]
+    named = set(re.findall(r"`([a-z_]+)`", page)) | {"tools", "cache"}
+    assert set(ServerEntry.model_fields) <= named, "every key is in the page"
 
 
 def test_what_is_left_out_is_as_on_the_command_line() -> None:
@@ -176,17 +188,14 @@ CLAUDE = {
         "old": {"type": "sse", "serverUrl": "http://h/sse"},
     }
 }
-VS_CODE = (
-    """{
+VS_CODE = """{
   // where VS Code keeps its own
   "inputs": [{"type": "promptString", "id": "key"}],
   "servers": {
-    "files": { "type": "stdio", "command": "%s", "args": ["-c", "pass"], /* inline */ "env": {"A": "${env:KEY}"}, },
+    "files": { "type": "stdio", "command": "PYTHON", "args": ["-c", "pass"], /* inline */ "env": {"A": "${env:KEY}"}, },
     "web": { "type": "http", "url": "http://h/mcp" },
   }
-}"""
-    % PYTHON
-)
+}""".replace("PYTHON", PYTHON)
 
 
 def test_mcp_servers_are_taken_as_they_are() -> None:
@@ -209,7 +218,7 @@ def test_so_are_those_of_vs_code_with_comments_and_last_commas() -> None:
 
 
 def test_a_mistake_in_json_has_its_line_too() -> None:
-    text = '{\n "mcpServers": {\n  "x": {\n   "command": "%s",\n   "evn": {}\n  }\n }\n}'.replace("%s", PYTHON)
+    text = '{\n "mcpServers": {\n  "x": {\n   "command": "PYTHON",\n   "evn": {}\n  }\n }\n}'.replace("PYTHON", PYTHON)
     [fault] = faults(text, "json")
     assert fault.startswith("line 5: servers.x.evn: there is no such key here; is it env?")
     assert faults('{"a": ', "json") == ["line 1: this is no JSON: Expecting value."]

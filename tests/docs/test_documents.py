@@ -33,7 +33,7 @@ OPTIONS = ROOT / "docs" / "options.md"
 HOW = ROOT / "docs" / "how-it-works.md"
 OF_OTHERS = {"--full"}
 """Options of scripts/test."""
-COMMANDS = ((), ("stdio",), ("serve",), ("demo",), ("keygen",))
+COMMANDS = ((), ("stdio",), ("serve",), ("config", "check"), ("config", "schema"), ("demo",), ("keygen",))
 
 
 @cache
