@@ -22,7 +22,8 @@ from bridge.front import Front
 from bridge.keyring import KeyRing
 from bridge.serving import Bridge
 from bridge.settings import Server
-from bridge.settings_http import PATH, HttpOptions
+from bridge.settings_http import HttpOptions
+from modern.http_app import PATH, Endpoint
 
 log = logging.getLogger("mrtr.app")
 
@@ -86,7 +87,6 @@ def _run_http(servers: Mapping[str, Server], ring: KeyRing, options: HttpOptions
 
     from bridge.settings_http import bind
     from modern.http import HttpFace, HttpSettings
-    from modern.http_app import Endpoint
 
     listener = bind(options)
     port = listener.getsockname()[1]
@@ -116,8 +116,7 @@ def _run_http(servers: Mapping[str, Server], ring: KeyRing, options: HttpOptions
             faces = {path: face(bridge) for path, bridge in bridges.items()}
             if len(faces) == 1:
                 faces |= {PATH: next(iter(faces.values()))}
-            path, first = next(iter(faces.items()))
-            endpoint = Endpoint(first, path, faces)
+            endpoint = Endpoint(faces)
             config = uvicorn.Config(
                 endpoint,
                 lifespan="off",

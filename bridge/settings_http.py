@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.principals import Identify, everybody_is_anonymous
+from modern.http_app import PATH
 
-PATH: Final = "/mcp"
 MAX_BODY: Final = 4 * 1024 * 1024
 
 

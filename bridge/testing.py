@@ -28,7 +28,7 @@ from legacy.sdk import low_level, sdk_target
 from legacy.targets import AppTarget, MemoryTarget
 from legacy.transports.asgi import Asgi, asgi_transport, lifespan
 from modern.http import HttpFace, HttpSettings
-from modern.http_app import Endpoint
+from modern.http_app import PATH, Endpoint
 
 __all__ = ["URL", "AppTarget", "MemoryTarget", "bridge_for", "http_face", "in_process"]
 
@@ -78,7 +78,8 @@ async def bridge_for(
 
 def http_face(bridge: Front, settings: HttpSettings | None = None) -> Asgi:
     """The bridge as an ASGI application that speaks 2026-07-28 at ``/mcp``."""
-    return Endpoint(HttpFace(bridge, settings or HttpSettings(trouble=bridge.trouble, judged=bridge.judged)))
+    face = HttpFace(bridge, settings or HttpSettings(trouble=bridge.trouble, judged=bridge.judged))
+    return Endpoint({PATH: face})
 
 
 def in_process(app: Asgi, library: Any = httpx) -> Any:

@@ -1,4 +1,4 @@
-"""The smallest ASGI application around a face: its path, other paths by name, and 404 for the rest."""
+"""The smallest ASGI application around faces: each at its path, and 404 for the rest."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PATH: Final = "/mcp"
 
 
 class Endpoint:
-    """``face`` at ``path``; ``others`` (health, metrics, a page) at theirs."""
+    """Applications (faces, health, metrics, a page) by their paths."""
 
-    def __init__(self, face: Asgi, path: str = PATH, others: Mapping[str, Asgi] | None = None) -> None:
-        self._routes: dict[str, Asgi] = {**(others or {}), path: face}
+    def __init__(self, routes: Mapping[str, Asgi]) -> None:
+        self._routes = dict(routes)
         self.ending = False
         """Set when the process is about to end: the web server then cancels what has not ended by itself, such as a
         body that never comes, and that is no fault to report."""

@@ -17,7 +17,7 @@ import pytest
 from bridge import telemetry
 from modern.errors import ProtocolError
 from modern.http import HttpFace
-from modern.http_app import Endpoint
+from modern.http_app import PATH, Endpoint
 from tests.bridge.harness import ASKER, EVERYTHING, Client, bridged, refused, until
 from tests.modern.helpers import headers
 from tests.modern.helpers import message as said_over_http
@@ -239,7 +239,7 @@ async def test_what_a_task_asks_is_told_and_comes_to_is_not_logged(log: Everythi
 
 async def test_what_is_no_valid_request_over_http_is_not_logged(log: Everything) -> None:
     async with bridged() as bridge:
-        transport = httpx.ASGITransport(Endpoint(HttpFace(bridge)))
+        transport = httpx.ASGITransport(Endpoint({PATH: HttpFace(bridge)}))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             good = said_over_http("tools/call", name="echo", arguments={"text": MARK})
             for body, more in (

@@ -13,7 +13,7 @@ import pytest
 from modern.envelope import Request
 from modern.errors import ProtocolError
 from modern.http import HttpFace, HttpSettings
-from modern.http_app import Endpoint
+from modern.http_app import PATH, Endpoint
 from modern.serving import Leg
 from tests.modern.asgi import Answer, Client
 from tests.modern.helpers import DONE, META, Acting, for_ever, message
@@ -424,7 +424,7 @@ async def test_an_endpoint_serves_its_path_and_404_elsewhere() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    app = Endpoint(HttpFace(Acting()), others={"/healthz": health})
+    app = Endpoint({PATH: HttpFace(Acting()), "/healthz": health})
     statuses: Mapping[str, int] = {"/mcp": 200, "/mcp/": 200, "/healthz": 200, "/": 404, "/mcpx": 404}
     for path, status in statuses.items():
         assert (await Client(app, path=path).run()).status == status

@@ -15,7 +15,7 @@ import uvicorn
 
 from modern.envelope import Request
 from modern.http import HttpFace, HttpSettings
-from modern.http_app import Endpoint
+from modern.http_app import PATH, Endpoint
 from modern.serving import Leg
 from tests.modern.helpers import DONE, Acting, for_ever, headers, message
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def serving(handler: Acting, settings: HttpSettings | None = None) -> AsyncIterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(Endpoint(HttpFace(handler, settings)), log_config=None, access_log=False)
+    config = uvicorn.Config(Endpoint({PATH: HttpFace(handler, settings)}), log_config=None, access_log=False)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
