@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 import typer
 
 from bridge import cli_config
 from bridge import cli_options as options
+from bridge import cli_start as start
 from bridge import cli_values as words
 from bridge.cli_values import WrongUse
 
 if TYPE_CHECKING:
-    from bridge.keyring import KeyRing
     from bridge.settings import Limits, Target
 
 PROGRAM: Final = "mrtr-bridge"
@@ -89,8 +88,8 @@ def stdio(
     tasks = words.task_times(task_after, task_ttl, task_poll)
     inline = words.one_call(one_call, one_call_ttl, url)
     limits = _limits(call_ttl, timeout, start_timeout, max_sessions, roots_age, sign_in, inline, tasks)
-    ring = _ring(key_file)
-    _log(log_level, log_format)
+    ring = start.key_ring(key_file)
+    start.log_to_stderr(log_level, log_format)
     from bridge.app import run_stdio
     from bridge.settings import Server
 
@@ -103,7 +102,7 @@ def stdio(
         single_session=single_session,
         strict_tasks=strict_tasks,
     )
-    return run_stdio(server, ring or _random_ring(say=False))
+    return run_stdio(server, ring or start.random_ring(say=False))
 
 
 @app.command(context_settings=_COMMAND_WORDS, options_metavar="[OPTIONS] --")
@@ -150,7 +149,9 @@ def serve(
 ) -> int:
     """Speak 2026-07-28 over HTTP at /mcp. When ready, the full URL is printed to stderr."""
     if config is not None:
-        return _serve_fleet(config, context)
+        from bridge.cli_fleet import serve_fleet
+
+        return serve_fleet(config, context)
     target = _target(
         command,
         url,
@@ -167,25 +168,26 @@ def serve(
     limits = _limits(call_ttl, timeout, start_timeout, max_sessions, roots_age, sign_in, inline, tasks)
     if roots == "per-call" and single_session:
         raise WrongUse("--roots per-call needs a session for each set of roots, and --single-session allows one.")
-    from bridge.principals import everybody_is_anonymous, identify_by
-    from bridge.settings_http import HttpOptions, is_loopback
+    identify = start.identified(
+        auth_token_file,
+        principal_header,
+        host=host,
+        shared=shared_session,
+        advice="give --auth-token-file or --principal-header, or --shared-session if everybody may share the server's "
+        "sessions.",
+    )
+    from bridge.settings_http import HttpOptions
 
-    identify = identify_by(token_file=auth_token_file, header=principal_header)
-    if identify is None and not shared_session and not is_loopback(host):
-        raise WrongUse(
-            f"Others can reach {host or 'every address'}, and nothing would tell them apart: give --auth-token-file or "
-            "--principal-header, or --shared-session if everybody may share the server's sessions."
-        )
     http = HttpOptions(
         host=host,
         port=port,
         max_body=words.size("--max-body", max_body),
         allowed_hosts=tuple(map(words.host, allowed_host or ())),
         allowed_origins=tuple(map(words.origin, allowed_origin or ())),
-        identify=identify or everybody_is_anonymous,
+        identify=identify,
     )
-    ring = _ring(key_file)
-    _log(log_level, log_format)
+    ring = start.key_ring(key_file)
+    start.log_to_stderr(log_level, log_format)
     from bridge.app import run_http
     from bridge.settings import Server
 
@@ -200,58 +202,7 @@ def serve(
         roots=roots,
         strict_tasks=strict_tasks,
     )
-    return run_http(server, ring or _random_ring(say=True), http)
-
-
-_OF_A_FLEET: Final = {
-    "host": "host",
-    "port": "port",
-    "max_body": "max_body",
-    "allowed_host": "allowed_hosts",
-    "allowed_origin": "allowed_origins",
-    "auth_token_file": "auth_token_file",
-    "principal_header": "principal_header",
-}
-"""Options that go before what the file says under ``[http]``, and their keys there."""
-
-
-def _serve_fleet(file: str, context: typer.Context) -> int:
-    from bridge.cli_config import faults_of
-    from bridge.config import ConfigError, load
-    from bridge.principals import everybody_is_anonymous, identify_by
-    from bridge.settings_http import HttpOptions, is_loopback
-
-    given = {
-        name for name in context.params if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-    }
-    for name in sorted(given - set(_OF_A_FLEET) - {"config", "key_file", "log_level", "log_format"}):
-        if name == "command":
-            raise WrongUse("Give either a command or --config, not both.")
-        raise WrongUse(f"--{name.replace('_', '-')} is about one server: with --config, write it into the file.")
-    try:
-        fleet = load(Path(file), os.environ)
-    except ConfigError as error:
-        print(faults_of(file, error), file=sys.stderr)
-        return 2
-    http = fleet.http.model_dump() | {_OF_A_FLEET[name]: context.params[name] for name in given & set(_OF_A_FLEET)}
-    if "max_body" in given:
-        http["max_body"] = words.size("--max-body", http["max_body"])
-    identify = identify_by(token_file=http.pop("auth_token_file"), header=http.pop("principal_header"))
-    shared = all(server.shared_session for server in fleet.servers.values())
-    if identify is None and not shared and not is_loopback(http["host"]):
-        raise WrongUse(
-            f"Others can reach {http['host'] or 'every address'}, and nothing would tell them apart: give "
-            "--auth-token-file or --principal-header, here or under [http]."
-        )
-    http["allowed_hosts"] = tuple(map(words.host, http["allowed_hosts"]))
-    http["allowed_origins"] = tuple(map(words.origin, http["allowed_origins"]))
-    key_file = context.params["key_file"] or fleet.key_file
-    ring = _ring(key_file)
-    _log(context.params["log_level"], context.params["log_format"])
-    from bridge.app import run_fleet
-
-    made = HttpOptions(**http, identify=identify or everybody_is_anonymous)
-    return run_fleet(fleet.servers, ring or _random_ring(say=True), made)
+    return run_http(server, ring or start.random_ring(say=True), http)
 
 
 @app.command()
@@ -391,44 +342,16 @@ def _limits(
     call, silence = words.duration("--call-ttl", call_ttl), words.duration("--timeout", timeout)
     from bridge.settings import Limits
 
-    usual = Limits()
-    return Limits(
+    return Limits.for_sessions(
+        max_sessions,
         call_ttl=call,
         silence=silence,
         start=words.duration("--start-timeout", start_timeout),
         one_call=one_call,
         roots_age=words.duration("--roots-age", roots_age),
         sign_in=words.duration("--sign-in", sign_in),
-        max_sessions=max_sessions,
-        max_sessions_per_principal=max(usual.max_sessions_per_principal, max_sessions),
-        max_sessions_total=max(usual.max_sessions_total, max_sessions),
         **tasks,
     )
-
-
-def _ring(key_file: str | None) -> KeyRing | None:
-    from bridge.keyring import KeyRing
-
-    return KeyRing.from_env() if key_file is None else KeyRing.from_file(key_file)
-
-
-def _random_ring(*, say: bool) -> KeyRing:
-    import logging
-
-    from bridge.keyring import KeyRing
-
-    logging.getLogger("mrtr").log(
-        logging.INFO if say else logging.DEBUG,
-        "No key was given (MRTR_BRIDGE_KEYS or --key-file): a random one is used, and what it sealed is void when this "
-        "process ends. So are the calls that wait for an answer, which live in its memory.",
-    )
-    return KeyRing.random()
-
-
-def _log(level: str, style: Literal["text", "json"]) -> None:
-    from bridge import telemetry
-
-    telemetry.setup(level, style)
 
 
 if __name__ == "__main__":

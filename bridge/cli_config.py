@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bridge import cli_values as words
 
 if TYPE_CHECKING:
-    from bridge.config import ConfigError, Fleet
+    from bridge.config import Fleet
+    from bridge.config_faults import ConfigError
     from bridge.settings import Server
 
 app = typer.Typer(help="Look at a configuration file.", no_args_is_help=True)
@@ -24,7 +25,8 @@ Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 @app.command()
 def check(file: File, as_json: Json = False) -> int:
     """Say every mistake in a file, or which servers it has. Nothing is started."""
-    from bridge.config import ConfigError, load
+    from bridge.config import load
+    from bridge.config_faults import ConfigError
 
     try:
         fleet = load(Path(file), os.environ)
@@ -72,7 +74,7 @@ def _target(server: Server) -> tuple[str, str]:
 
 def faults_of(file: str, error: ConfigError) -> str:
     """A line for each mistake, as compilers write them."""
-    lines: list[Any] = []
+    lines: list[str] = []
     for fault in error.faults:
         place = f"{file}:{fault.line}" if fault.line is not None else file
         lines.append(f"{place}: {fault.key}: {fault.message}" if fault.key else f"{place}: {fault.message}")

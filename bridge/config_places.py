@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 Path = tuple[str, ...]
@@ -20,7 +20,7 @@ _COMMENT: Final = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOT
 _LAST_COMMA: Final = re.compile(r'("(?:[^"\\\n]|\\.)*")|,(?=\s*[}\]])')
 
 
-def line_of(places: dict[Path, int], path: Path) -> int | None:
+def line_of(places: Mapping[Path, int], path: Path) -> int | None:
     """The line of a key, or of the nearest one above it."""
     while path:
         if path in places:

@@ -5,7 +5,7 @@ Values only, checked when they are made; reading them from a command line or a f
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, model_validator
 
@@ -86,6 +86,17 @@ class Limits(_Frozen):
     there (``--one-call``), and a question expires after this long: it keeps everything else from that session."""
     roots_age: Seconds = 300
     """After this long a client is asked again for the roots that its server wants outside calls (``--roots-age``)."""
+
+    @classmethod
+    def for_sessions(cls, count: int, **others: Any) -> Limits:
+        """So many sessions per principal and profile, and caps that leave room for them."""
+        usual = cls()
+        return cls(
+            max_sessions=count,
+            max_sessions_per_principal=max(usual.max_sessions_per_principal, count),
+            max_sessions_total=max(usual.max_sessions_total, count),
+            **others,
+        )
 
 
 class Server(_Frozen):

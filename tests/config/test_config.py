@@ -11,7 +11,9 @@ from typing import Any, Literal
 import jsonschema
 import pytest
 
-from bridge.config import ConfigError, Fleet, ServerEntry, read, schema
+from bridge.config import Fleet, read, schema
+from bridge.config_faults import ConfigError
+from bridge.config_model import ServerEntry
 from bridge.config_places import in_json, in_toml, line_of, plain_json
 
 ROOT = Path(__file__).resolve().parents[2]
