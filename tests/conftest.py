@@ -1,15 +1,24 @@
-"""What all tests share: asyncio is the event loop of anyio's tests."""
+"""What all tests share: asyncio is the event loop of anyio's tests, and the asker keeps a journal for who wants it."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+
+from tests.bridge.harness import Journal
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    """For the asker's environment; modules with other wishes have one of their own."""
+    return Journal(tmp_path)
 
 
 @pytest.hookimpl(wrapper=True)

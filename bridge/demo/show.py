@@ -30,7 +30,9 @@ class _Stdout(Console):
 
     def on_broken_pipe(self) -> None:
         # What is left in its buffer is not tried again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
         raise NobodyReads
 
 

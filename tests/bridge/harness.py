@@ -218,13 +218,10 @@ async def bridged(
 ) -> AsyncIterator[Bridge]:
     """A bridge, by default in front of the asker; ``options`` are fields of `Server` or of `Limits`."""
     limits = {name: options.pop(name) for name in list(options) if name in Limits.model_fields}
-    target = (
-        Target(url=url)
-        if url is not None
-        else Target(inside=inside)
-        if inside is not None
-        else Target(command=command or (sys.executable, str(ASKER)), env={**os.environ, **(env or {})})
-    )
+    if url is not None or inside is not None:
+        target = Target(url=url, inside=inside)
+    else:
+        target = Target(command=command or (sys.executable, str(ASKER)), env={**os.environ, **(env or {})})
     async with anyio.create_task_group() as tasks:
         bridge = Bridge(Server(target=target, limits=Limits(**limits), **options), KeyRing.random(), tasks)
         tasks.start_soon(bridge.sweep)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -27,11 +26,6 @@ from tests.bridge.harness import (
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
 
 
 def question(asked: Result) -> str:

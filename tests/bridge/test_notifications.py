@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -33,11 +32,6 @@ from tests.bridge.harness import (
 from tests.bridge.listeners import announcer
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
 
 
 # -- progress ---------------------------------------------------------------------------------------------------------

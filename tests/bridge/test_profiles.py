@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +9,6 @@ import pytest
 from tests.bridge.harness import EVERYTHING, Client, Journal, bridged, named, refused, text, value
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
 
 
 # -- who shares a session ---------------------------------------------------------------------------------------------

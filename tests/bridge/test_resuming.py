@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -32,11 +31,6 @@ from tests.bridge.harness import (
 pytestmark = pytest.mark.anyio
 
 FROZEN = (-32602, FROZEN_MESSAGE, {"reason": "invalid_request_state"})
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -25,11 +24,6 @@ from tests.bridge.harness import (
 pytestmark = pytest.mark.anyio
 
 YES = {"action": "accept"}
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
 
 
 async def ended(journal: Journal, bridge: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +14,6 @@ pytestmark = pytest.mark.anyio
 
 FORMS: dict[str, Any] = {"elicitation": {}}
 ONE_SESSION_SERVER = ROOT / "tests" / "node" / "one_session_server.mjs"
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
 
 
 # -- known from the start ---------------------------------------------------------------------------------------------

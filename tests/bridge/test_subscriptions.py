@@ -23,11 +23,6 @@ from tests.legacy.http_server import Exchange, HttpServer, serving
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
-
-
 async def announce_everything(client: Client) -> None:
     for method in (*CHANGES.values(), "notifications/made/up", "notifications/elicitation/complete"):
         await client.call("announce", method=method)

@@ -66,11 +66,6 @@ def received(connection: socket.socket) -> bytes:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
-
-
-@pytest.fixture
 def stdio(tmp_path: Path, journal: Journal) -> Iterator[Bridge]:
     with running("stdio", tmp_path, "--", *ASKER, env=journal.env) as bridge:
         yield bridge

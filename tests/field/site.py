@@ -32,6 +32,7 @@ from tests.modern import helpers
 from tests.modern.asgi import Client as Post
 
 Json = dict[str, Any]
+Headers = dict[str, str | None]
 TRANSPORTS = ("stdio", "streamable-http", "http-sse", "in-process")
 REMOTE = ("streamable-http", "http-sse")
 
@@ -303,15 +304,32 @@ class Web:
     def __init__(self, bridge: Bridge, **settings: Any) -> None:
         self.face = HttpFace(bridge, HttpSettings(**settings))
 
-    def post(self, method: str, id: Any = 1, token: Any = None, **params: Any) -> Post:
+    def post(
+        self, method: str, id: Any = 1, token: Any = None, *, change: Headers | None = None, **params: Any
+    ) -> Post:
+        """``change``: of the headers that a correct client sends."""
         body = helpers.message(
             method, id, helpers.META if token is None else {**helpers.META, "progressToken": token}, **params
         )
         named = {name: encoded(value) for name, value in helpers.headers(body).items()}
-        return Post(self.face, body, change=named)
+        return Post(self.face, body, change={**named, **(change or {})})
 
-    def call(self, tool: str, /, id: Any = 1, token: Any = None, **arguments: Any) -> Post:
-        return self.post("tools/call", id, token, name=tool, arguments=arguments)
+    def call(
+        self,
+        tool: str,
+        /,
+        id: Any = 1,
+        token: Any = None,
+        *,
+        change: Headers | None = None,
+        **arguments: Any,
+    ) -> Post:
+        return self.post("tools/call", id, token, change=change, name=tool, arguments=arguments)
+
+    def preflight(self, **headers: str) -> Post:
+        """What a browser sends before a request of another origin."""
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        return Post(self.face, b"", method="OPTIONS", change=names)
 
 
 def encoded(value: str) -> str:

@@ -27,11 +27,6 @@ from tests.legacy.http_server import Exchange, serving
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
-
-
 async def test_case_36_a_session_that_is_refused_as_unauthorized_is_opened_anew() -> None:
     server = FieldServer()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,8 +20,7 @@ CONFLICT = "Conflict: Only one SSE stream is allowed per session"
 
 
 @over_http
-async def test_case_08_a_server_that_has_forgotten_everything_is_no_trouble(transport: str, tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+async def test_case_08_a_server_that_has_forgotten_everything_is_no_trouble(transport: str, journal: Journal) -> None:
     async with site(transport, env=journal.env) as bridge:
         client = Client(bridge)
         assert text(await client.call("echo", text="before")) == "before"
@@ -34,8 +32,7 @@ async def test_case_08_a_server_that_has_forgotten_everything_is_no_trouble(tran
 
 
 @over_http
-async def test_case_08_what_may_have_been_carried_out_is_not_sent_again(transport: str, tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+async def test_case_08_what_may_have_been_carried_out_is_not_sent_again(transport: str, journal: Journal) -> None:
     async with site(transport, env=journal.env) as bridge:
         client = Client(bridge)
         error = await refused(client.call("die_now", code=1))
@@ -101,10 +98,9 @@ def test_case_43_that_a_stream_is_still_open_does_not_mean_that_the_session_is_g
 
 @everywhere
 async def test_case_30_with_single_session_no_server_object_has_a_second_connection(
-    transport: str, tmp_path: Path
+    transport: str, journal: Journal
 ) -> None:
     """A server object for all connections puts a question on the stream of whoever came last; nobody comes."""
-    journal = Journal(tmp_path)
     async with site(transport, env=journal.env, single_session=True, silence=10) as bridge:
         able, unable = Client(bridge), Client(bridge, capabilities={})
         told: dict[str, Any] = {}
@@ -131,23 +127,14 @@ async def test_case_32_a_browser_on_an_allowed_origin_gets_through_with_its_head
     wanted = "content-type, mcp-protocol-version, mcp-method, mcp-name, mcp-param-region, authorization, traceparent"
     async with site(transport) as bridge:
         web = Web(bridge, allowed_origins=(page,))
-        preflight = web.call("echo", text="x")
-        preflight._scope["method"] = "OPTIONS"
-        preflight._scope["headers"] = [
-            (b"host", b"127.0.0.1"),
-            (b"origin", page.encode()),
-            (b"access-control-request-method", b"POST"),
-            (b"access-control-request-headers", wanted.encode()),
-        ]
-        answer = await preflight.run()
+        answer = await web.preflight(
+            origin=page, access_control_request_method="POST", access_control_request_headers=wanted
+        ).run()
         assert answer.status == 204
         assert answer.headers["access-control-allow-origin"] == page
         assert answer.headers["access-control-allow-headers"] == wanted
-        post = web.call("echo", text="from a page")
-        post._scope["headers"].append((b"origin", page.encode()))
-        answer = await post.run()
+        answer = await web.call("echo", text="from a page", change={"origin": page}).run()
         assert answer.headers["access-control-allow-origin"] == page
         assert answer.json["result"]["content"][0]["text"] == "from a page"
-        elsewhere = web.call("echo", text="x")
-        elsewhere._scope["headers"].append((b"origin", b"https://evil.example"))
+        elsewhere = web.call("echo", text="x", change={"origin": "https://evil.example"})
         assert (await elsewhere.run()).status == 403

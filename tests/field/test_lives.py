@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -26,11 +25,6 @@ from tests.field.site import TRANSPORTS, Web, everywhere, site
 pytestmark = pytest.mark.anyio
 
 HOME: dict[str, Any] = {"roots": [{"uri": "file:///home", "name": "home"}]}
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path)
 
 
 @everywhere
@@ -80,7 +74,7 @@ async def test_case_16_a_server_that_exits_with_an_answer_outstanding_fails_that
         other = await bo.call("ask_once", message="Bo?")
         asked = await ada.call("die", seconds=0.3, code=7)
         [key] = asked["inputRequests"]
-        await anyio.sleep(0.8)
+        await until(lambda: not all(group.channels for group in bridge.pool.groups.values()))
         error = await refused(ada.retry("die", asked["requestState"], {key: named("Ada")}, seconds=0.3, code=7))
         assert error.code == -32603
         assert SAID[transport] in error.message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -239,9 +238,8 @@ async def test_case_29_a_tool_that_goes_on_without_what_the_client_lacks_has_its
 
 @everywhere
 async def test_case_31_a_log_line_goes_to_no_call_that_did_not_ask_or_may_not_be_its_own(
-    transport: str, tmp_path: Path
+    transport: str, journal: Journal
 ) -> None:
-    journal = Journal(tmp_path)
     async with site(transport, env=journal.env) as bridge:
         wants, silent = Client(bridge), Client(bridge)
         level = {"io.modelcontextprotocol/logLevel": "info"}

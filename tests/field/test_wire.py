@@ -16,6 +16,8 @@ from tests.faults.processes import ASKER, FACES, running, tool_call
 from tests.faults.processes import text as text_of
 from tests.field.site import Web, application, everywhere, over_http, site
 from tests.legacy.http_server import Exchange
+from tests.modern.asgi import Client as Post
+from tests.modern.helpers import message
 from tests.peers.talking import PYTHON, TYPESCRIPT, Script, bridge_serving, converse
 
 pytestmark = pytest.mark.anyio
@@ -107,11 +109,9 @@ async def test_case_19_a_modern_request_reaches_a_server_that_wants_a_session(tr
         app = application(bridge)
         client = Client(bridge)
         if transport == "streamable-http":
-            web = Web(bridge)
-            refusal = web.call("echo", text="x")
-            refusal._app = app
-            assert (await refusal.run()).status == 400
-            assert "Missing session ID" in refusal.answer.body.decode()
+            refusal = await Post(app, message()).run()
+            assert refusal.status == 400
+            assert "Missing session ID" in refusal.body.decode()
         for number in range(3):
             assert text(await client.call("echo", text=str(number))) == str(number)
         assert value(await client.answered("ask_once", usual_answer))["action"] == "accept"
@@ -135,10 +135,7 @@ async def test_case_25_names_and_uris_that_are_not_ascii_are_found(transport: st
         for name in ODD:
             answer = await web.call(name, text=name).run()
             assert answer.json["result"]["content"][0]["text"] == name
-            wrong = web.call(name, text=name)
-            wrong._scope["headers"] = [
-                (key, b"other" if key == b"mcp-name" else sent) for key, sent in wrong._scope["headers"]
-            ]
+            wrong = web.call(name, text=name, change={"mcp-name": "other"})
             assert (await wrong.run()).status == 400
         answer = await web.post("resources/read", uri=ODD_URI).run()
         assert answer.json["result"]["contents"][0]["text"] == "odd text"
