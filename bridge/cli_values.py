@@ -42,6 +42,28 @@ _LAUNCHERS: Final = frozenset(
         *("podman", "poetry", "ruby", "sh", "uv", "uvx"),
     }
 )
+_BEFORE_A_NAME: Final = frozenset(
+    {
+        "-",
+        "--",
+        "-m",
+        "-y",
+        "--yes",
+        "-q",
+        "--quiet",
+        "-i",
+        "-t",
+        "-it",
+        "--rm",
+        "-u",
+        "-B",
+        "-s",
+        "-S",
+        "--from",
+        "-jar",
+    }
+)
+"""Options of launchers that are followed by what is launched."""
 _LAUNCHER_WORDS: Final = frozenset({"exec", "run", "tool", "x"})
 
 
@@ -132,6 +154,12 @@ def server_url(text: str) -> str:
         raise WrongUse("--url may not hold a user or password; give them with --header 'Authorization: ...'.")
     if parts.fragment:
         raise WrongUse("--url may not have a fragment; leave out the # and what follows it.")
+    import httpx
+
+    try:
+        httpx.URL(text)
+    except (httpx.InvalidURL, UnicodeError):
+        raise WrongUse("--url is no address that can be asked; look at its host, and at its length.") from None
     return text
 
 
@@ -218,10 +246,19 @@ def server_name(command: Sequence[str], url: str | None) -> str:
     if url is not None:
         return urlsplit(url).netloc.rpartition("@")[2] or "server"
     inline = next((at for at, word in enumerate(command) if word in ("-c", "-e")), None)  # a script is no name
-    words = [PurePath(word).name for word in command[:inline] if word and not word.startswith("-")]
+    words = [
+        PurePath(word).name
+        for before, word in zip(("", *command), command[:inline], strict=False)
+        if word and not word.startswith("-") and not _takes_a_value(before)
+    ]
     telling = [word for word in words if not _is_launcher(word)] or words
     match = re.search(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", telling[0])
     return match[0].removesuffix(".py").removesuffix(".js").removesuffix(".exe")[:40] if match else "server"
+
+
+def _takes_a_value(word: str) -> bool:
+    """Whether the word after this one may be an option's value, which may be a secret."""
+    return word.startswith("-") and "=" not in word and word not in _BEFORE_A_NAME
 
 
 def _is_launcher(word: str) -> bool:

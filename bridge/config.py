@@ -105,6 +105,8 @@ class _Reading:
         self._environ = environ
         self._tell = tell
         self._failed = False
+        self._filled_in: dict[str, str] = {}
+        """What came from elsewhere, and what to call it."""
 
     def settings(self, name: str, entry: ServerEntry) -> Server | None:
         target = self._target(name, entry)
@@ -174,7 +176,8 @@ class _Reading:
             return self._text(key, value)
         path = self._folder / self._text(key, value.file)
         try:
-            return path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+            text = path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+            return self._from(str(path), key, text)
         except OSError as error:
             self._fail(key, f"the file {path} cannot be read: {error.strerror or type(error).__name__}.")
         except UnicodeDecodeError:
@@ -192,11 +195,20 @@ class _Reading:
             elif found[1] not in self._environ:
                 self._fail(key, f"the variable {found[1]} is not set.")
             else:
-                return self._environ[found[1]]
+                return self._from(f"${{{found[1]}}}", key, self._environ[found[1]])
             return ""
 
         return _VARIABLE.sub(replaced, text)
 
+    def _from(self, name: str, key: tuple[str, ...], text: str) -> str:
+        """A value that came from elsewhere."""
+        self._filled_in[text] = name
+        if "\0" in text:
+            self._fail(key, f"{name} holds a zero byte.")
+        return text
+
     def _fail(self, key: tuple[str, ...], message: str) -> None:
         self._failed = True
+        for secret, name in sorted(self._filled_in.items(), key=lambda item: -len(item[0])):
+            message = message.replace(secret, name) if secret else message
         self._tell((*self._path, *key), message)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from bridge.config_faults import ConfigError, Fault
+from bridge.config_faults import ConfigError, Fault, fault_at
 from bridge.config_places import Path, in_json, in_toml, plain_json
 
 Kind = Literal["toml", "json"]
@@ -24,6 +25,27 @@ def parsed(text: str, kind: Kind) -> tuple[Any, dict[Path, int], list[str]]:
     Raises:
         ConfigError: it cannot be read, or is none of the two.
     """
+    try:
+        value, places, notes = _parsed(text, kind)
+        faults = [fault_at(places, path, message) for path, message in _unusable(value)]
+    except RecursionError:
+        raise ConfigError([Fault("", None, "this is nested too deeply.")]) from None
+    if faults:
+        raise ConfigError(faults)
+    return value, places, notes
+
+
+def _unusable(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """The texts that no command, file or header can hold."""
+    if isinstance(value, str):
+        if "\0" in value or (not value.isprintable() and any("\ud800" <= one <= "\udfff" for one in value)):
+            yield path, "this holds a zero byte, or half a character."
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _unusable(inner, (*path, str(key)))
+
+
+def _parsed(text: str, kind: Kind) -> tuple[Any, dict[Path, int], list[str]]:
     if kind == "toml":
         try:
             return tomllib.loads(text), in_toml(text), []
@@ -32,11 +54,15 @@ def parsed(text: str, kind: Kind) -> tuple[Any, dict[Path, int], list[str]]:
             said = re.sub(r" *\(at [^)]*\)", "", str(error)).rstrip(".")
             line = int(found[1]) if found else len(text.splitlines())
             raise ConfigError([Fault("", line, f"this is no TOML: {said}.")]) from None
+        except ValueError:
+            raise ConfigError([Fault("", None, "there is a number of too many digits in it.")]) from None
     plain = plain_json(text)
     try:
         value = json.loads(plain)
     except json.JSONDecodeError as error:
         raise ConfigError([Fault("", error.lineno, f"this is no JSON: {error.msg}.")]) from None
+    except ValueError:
+        raise ConfigError([Fault("", None, "there is a number of too many digits in it.")]) from None
     places = in_json(plain)
     if not isinstance(value, dict):
         raise ConfigError([Fault("", 1, "this is no object with mcpServers, servers or both.")])

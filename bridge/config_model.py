@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
@@ -12,12 +13,20 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from bridge import cli_values as words
 
 
+def _quietly(meaning: Callable[[str, str], Any], value: Any) -> Any:
+    """Without the value, which the command line shows and a file must not."""
+    try:
+        return meaning("it", str(value))
+    except words.WrongUse as error:
+        raise ValueError(str(error).rpartition(";")[0]) from None
+
+
 def _duration(value: Any) -> Any:
-    return words.duration("it", str(value)) if isinstance(value, str | int | float) else value
+    return _quietly(words.duration, value) if isinstance(value, str | int | float) else value
 
 
 def _size(value: Any) -> Any:
-    return words.size("it", str(value)) if isinstance(value, str | int) else value
+    return _quietly(words.size, value) if isinstance(value, str | int) else value
 
 
 _TIME: Final = {"anyOf": [{"type": "string", "pattern": r"^\d+(\.\d+)?\s*(ms|s|m|h|d)?$"}, {"type": "number"}]}
@@ -114,8 +123,12 @@ class HttpEntry(_Table):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    allowed_hosts: tuple[Annotated[str, AfterValidator(words.host)], ...] = ()
-    allowed_origins: tuple[Annotated[str, AfterValidator(words.origin)], ...] = ()
+    allowed_hosts: tuple[
+        Annotated[str, AfterValidator(lambda value: _quietly(lambda _, text: words.host(text), value))], ...
+    ] = ()
+    allowed_origins: tuple[
+        Annotated[str, AfterValidator(lambda value: _quietly(lambda _, text: words.origin(text), value))], ...
+    ] = ()
     max_body: Size = 4 * 1024 * 1024
     auth_token_file: str | None = None
     principal_header: str | None = None

@@ -102,11 +102,12 @@ class Endpoint:
         renewed = False
         for _ in range(_MOST_REDIRECTS + 1):
             generation, secret = (0, {}) if self._credentials is None else await self._credentials.current()
+            sent = {**self._headers_for(method, last_event_id), **(headers or {}), **secret}
             request = self._client.build_request(
                 method,
                 self.url,
                 content=body,
-                headers={**self._headers_for(method, last_event_id), **(headers or {}), **secret},
+                headers=httpx.Headers(sent, encoding="latin-1"),  # byte for byte what the server gave
             )
             response = await self._client.send(request, stream=True, follow_redirects=False)
             try:

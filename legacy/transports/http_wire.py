@@ -41,6 +41,14 @@ _STILL_THERE = re.compile(r"\bconflict\b|\bonly one\b|\balready (?:open|connecte
 _SESSION_CODES = frozenset({-32600, -32000, -32001, -32603})
 
 
+def session_in(response: httpx.Response) -> str | None:
+    """The session that an answer names, byte for byte: it is to be sent back so, also where it is no ASCII."""
+    for name, value in response.headers.raw:
+        if name.lower() == b"mcp-session-id":
+            return value.decode("latin-1")
+    return None
+
+
 def media_type(response: httpx.Response) -> str:
     """The media type of the answer, without parameters."""
     value: str = response.headers.get("content-type", "")

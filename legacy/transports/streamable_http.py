@@ -33,6 +33,7 @@ from legacy.transports.http_wire import (
     error_in,
     media_type,
     one_session,
+    session_in,
     shown,
     status_line,
 )
@@ -204,7 +205,7 @@ class StreamableHttpTransport(AsyncContextManagerMixin):
                     return
                 self._farewell.undecided.discard(request_id)
                 if method == "initialize":
-                    self._endpoint.session_id = response.headers.get("mcp-session-id")
+                    self._endpoint.session_id = session_in(response)
                     self.keeps_session = self._endpoint.session_id is not None
                 if media_type(response) == ACCEPT_EVENTS:
                     await self._streams.read(response, decoder, request_id)

@@ -215,6 +215,7 @@ class FieldServer(HttpServer):
     def __init__(self) -> None:
         super().__init__()
         self.sessions = 0
+        self.name = "s"
         self.on_initialize = self._new_session
 
     async def _new_session(self, x: Exchange) -> None:
@@ -224,7 +225,7 @@ class FieldServer(HttpServer):
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "s", "version": "1"},
         }
-        await x.result(result, mcp_session_id=f"s{self.sessions}")
+        await x.result(result, mcp_session_id=f"{self.name}{self.sessions}")
 
     async def _handle(self, x: Exchange) -> None:
         if x.method == "tools/list":

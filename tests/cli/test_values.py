@@ -81,6 +81,8 @@ def test_an_http_url_is_taken(url: str) -> None:
         ("http://[x/", "begins with http"),
         ("http://user:hunter2@x/", "--header"),
         ("http://x/#y", "fragment"),
+        ("http://⒈com/", "no address"),
+        ("http://x/" + "a" * 70_000, "no address"),
     ],
 )
 def test_any_other_url_is_refused_without_its_password(url: str, says: str) -> None:
@@ -193,6 +195,8 @@ def test_a_bad_host_is_refused(text: str) -> None:
         ([], "http://tools.example.org:80/mcp", "tools.example.org:80"),
         ([], "http://user@tools.example.org/mcp", "tools.example.org"),
         (["python3", "-c", "import sys"], None, "python3"),
+        (["npx", "--api-key", "hunter2", "server-files"], None, "server-files"),
+        (["docker", "run", "--rm", "-i", "--env", "KEY=hunter2", "mcp/files"], None, "files"),
     ],
 )
 def test_a_server_without_a_name_gets_a_telling_one(command: list[str], url: str | None, name: Any) -> None:

@@ -151,6 +151,14 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
         ("[servers.'a b']\nurl = 'http://h/'", 'line 1: servers."a b": a name is made of letters'),
         ("[servers.x]\ncommand = 'npx foo'", "line 2: servers.x.command: this is a list of words, such as"),
         ("[servers.x]\nurl = 'ftp://h'", "line 2: servers.x.url: url takes an address that begins with http://"),
+        ("[servers.x]\nurl = 'http://⒈com/'", "line 2: servers.x.url: url is no address that can be asked"),
+        (f"[servers.x]\nurl = 'http://h/{'a' * 70_000}'", "line 2: servers.x.url: url is no address that can be asked"),
+        ("[servers.x]\nmax_sessions = " + "9" * 5_000, "there is a number of too many digits in it."),
+        ("[servers.x]\ncommand = " + "[" * 5_000, "this is nested too deeply."),
+        (
+            "[servers.x]\nurl = 'http://h/'\nheaders = { A = \"a\\u0000b\" }",
+            "line 3: servers.x.headers.A: this holds a",
+        ),
         ("[servers.x]\ncommand = ['/no/such/program']", "line 2: servers.x.command: The command /no/such/program was"),
     ],
 )
@@ -162,22 +170,41 @@ def test_a_file_that_is_wrong_as_a_whole(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        f"[servers.x]\nurl = 'http://h/'\nheaders = {{ Authorization = '{SECRET}\\n' }}",
         f"[servers.x]\nurl = 'http://h/'\nheaders = {{ Authorization = \"{SECRET}\\n\" }}",
         f"[servers.x]\nurl = 'http://user:{SECRET}@h/'",
         f"[servers.x]\ncommand = ['{SECRET}', 1]",
         f"[servers.x]\nurl = 5\nenv = '{SECRET}'",
         f"[servers.x]\nurl = 'http://h/'\nheaders = {{ A = ['{SECRET}'] }}",
         f"[servers.x]\ncommand = ['{PYTHON}']\nenv = {{ '' = '{SECRET}' }}",
+        f"[servers.x]\nurl = 'http://h/'\ntimeout = '{SECRET}'",
+        f"[http]\nmax_body = '{SECRET}'\n[servers.x]\nurl = 'http://h/'",
+        f"[http]\nallowed_hosts = ['{SECRET}/']\n[servers.x]\nurl = 'http://h/'",
+        f"[http]\nallowed_origins = ['{SECRET}']\n[servers.x]\nurl = 'http://h/'",
+        "[servers.x]\ncommand = ['${KEY}']",
+        "[servers.x]\ncommand = ['x']\ncwd = '/${KEY}'",
+        "[servers.x]\nurl = '${KEY}'",
     ],
 )
 def test_no_mistake_repeats_a_value(text: str) -> None:
-    try:
-        said = faults(text)
-    except pytest.fail.Exception:
-        return  # it is none
+    said = faults(text, KEY=SECRET)
     assert said
     assert SECRET not in " ".join(said)
+
+
+def test_what_is_filled_in_holds_no_zero_byte(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"a\0b")
+    with pytest.raises(ConfigError, match=r"line 3: servers\.x\.env\.A: .*/key holds a zero byte"):
+        toml(f"[servers.x]\ncommand = ['{PYTHON}']\nenv.A = {{ file = 'key' }}", folder=tmp_path)
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, "9" * 5_000, '"\\ud800"', '"\\u0000"'])
+def test_what_no_json_reader_can_take_is_a_mistake_too(value: str) -> None:
+    [fault] = faults('{"mcpServers": {"x": {"url": ' + value + "}}}", "json")
+    assert fault.startswith(("this is nested", "there is a number of", "line 1: servers.x.url: this holds"))
+
+
+def test_a_long_text_costs_no_time() -> None:
+    assert in_toml('k = """\n' + "a.a" * 50_000 + '\n"""\n[t]\n')[("t",)] == 4
 
 
 # -- the configuration of a client -------------------------------------------------------------------------------------

@@ -48,6 +48,19 @@ def test_case_36_other_refusals_for_want_of_credentials_cost_no_session(said: by
     assert session_is_gone(401, b"Unauthorized: Session not found", had_session=True)
 
 
+async def test_case_36_a_session_is_named_to_its_server_byte_for_byte() -> None:
+    server = FieldServer()
+    server.name = "s\xe9"  # one byte of Latin-1, which is no UTF-8
+
+    async def call(x: Exchange) -> None:
+        await x.result({"content": [{"type": "text", "text": "done"}]})
+
+    server.on_call = call
+    async with serving(server), bridged(url=server.target.url) as bridge:
+        assert text(await Client(bridge).call("t")) == "done"
+        assert [x.headers["mcp-session-id"] for x in server.calls] == ["s\xe91"]
+
+
 @everywhere
 @pytest.mark.parametrize("token", [0, "0", 7, ""])
 async def test_case_39_any_progress_token_is_a_progress_token(transport: str, token: Any) -> None:

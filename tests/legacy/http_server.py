@@ -22,7 +22,7 @@ class Exchange:
     def __init__(self, scope: dict[str, Any], receive: Any, send: Any, body: bytes) -> None:
         self.verb: str = scope["method"]
         self.path: str = scope["path"]
-        self.headers = {key.decode(): value.decode() for key, value in scope["headers"]}
+        self.headers = {key.decode(): value.decode("latin-1") for key, value in scope["headers"]}
         self._raw = scope["headers"]
         self.message: dict[str, Any] = json.loads(body) if body else {}
         self._receive = receive
@@ -35,7 +35,7 @@ class Exchange:
 
     def sent(self, name: str) -> list[str]:
         """Every value of a header, however often it came."""
-        return [value.decode() for key, value in self._raw if key.decode() == name]
+        return [value.decode("latin-1") for key, value in self._raw if key.decode() == name]
 
     @property
     def id(self) -> Any:
@@ -90,7 +90,7 @@ class Exchange:
             pass
 
     async def _start(self, status: int, headers: dict[str, str]) -> None:
-        pairs = [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
+        pairs = [(key.replace("_", "-").encode(), value.encode("latin-1")) for key, value in headers.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 
 
